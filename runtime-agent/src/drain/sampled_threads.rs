@@ -8,6 +8,7 @@ use log_format::rows::ThreadRow;
 use log_format::writer::one_line;
 
 use crate::probe::thread::ThreadName;
+use crate::sampling::off_cpu::GoneThread;
 
 /// A thread that was met only in samples.
 struct Seen {
@@ -15,6 +16,17 @@ struct Seen {
     name: ThreadName,
     /// It is one of Java's; of others, the name says what they do.
     is_java: bool,
+    /// It has ended. It may have samples still: it may wait for a processor on its last way, and what it had before is
+    /// taken in a later round. Another thread with its number is another one.
+    has_ended: bool,
+}
+
+impl Seen {
+    /// Whether it is the thread that has this name if it is one of Java's. Before a thread tells the JVM of its start,
+    /// it is a native one.
+    fn is(&self, java: Option<&ThreadName>) -> bool {
+        java.map_or(!self.has_ended, |name| name.java_id == self.name.java_id)
+    }
 }
 
 /// The threads that were met only in samples.
@@ -22,9 +34,10 @@ struct Seen {
 pub(super) struct SampledThreads {
     /// By the kernel's number.
     seen: HashMap<u32, Seen>,
-    /// Those of them that have ended, those that end with the next round, and those that were not in the last scan.
-    gone: Vec<u32>,
-    ending: Vec<u32>,
+    /// Those of them that the kernel or the JVM has no more, since this round and since the last one.
+    gone: Vec<(u32, ThreadId)>,
+    gone_before: Vec<(u32, ThreadId)>,
+    /// Those that were not in the last scan.
     absent: HashSet<u32>,
     /// Threads whose number another one has since this round; their last rows are named when it ends.
     replaced: Vec<(u32, Seen)>,
@@ -39,16 +52,14 @@ impl SampledThreads {
         listed: impl FnOnce() -> Option<&'n ThreadName>,
         next: &mut dyn FnMut() -> ThreadId,
     ) -> ThreadId {
-        // Before a thread tells the JVM of its start, it is a native one.
-        let is_it = |seen: &&Seen| java.is_none_or(|name| name.java_id == seen.name.java_id);
-        if let Some(seen) = self.seen.get(&os_id).filter(is_it) {
+        if let Some(seen) = self.seen.get(&os_id).filter(|seen| seen.is(java)) {
             return seen.id;
         }
         let (id, is_java) = (next(), java.is_some());
         let is_it = |listed: &&ThreadName| java.is_some_and(|name| name.java_id == listed.java_id);
         let name = java.map(|name| listed().filter(is_it).unwrap_or(name));
         let name = name.cloned().unwrap_or_else(|| native_name(os_id));
-        self.insert(os_id, Seen { id, name, is_java });
+        self.insert(os_id, Seen { id, name, is_java, has_ended: false });
         id
     }
 
@@ -60,18 +71,17 @@ impl SampledThreads {
     /// The id of a thread that has probes from now on, if it was met before.
     pub(super) fn take_id(&mut self, os_id: u32, java_id: JavaThreadId) -> Option<ThreadId> {
         // It may not know its Java id yet.
-        let is_same = |seen: &Seen| java_id.is_none() || seen.name.java_id == java_id;
-        let is_it = |seen: &&Seen| seen.is_java && is_same(seen);
+        let unknown = |seen: &Seen| java_id.is_none() && !seen.has_ended;
+        let is_it = |seen: &&Seen| seen.is_java && (seen.name.java_id == java_id || unknown(seen));
         let id = self.seen.get(&os_id).filter(is_it)?.id;
         self.seen.remove(&os_id);
         Some(id)
     }
 
-    /// A thread with probes has ended. Its last samples may come with the next round.
+    /// A thread with probes has ended.
     pub(super) fn ended(&mut self, row: &ThreadRow) {
         let name = ThreadName { name: row.name.clone(), java_id: row.java_id };
-        self.insert(row.os_id, Seen { id: row.id, name, is_java: true });
-        self.ending.push(row.os_id);
+        self.insert(row.os_id, Seen { id: row.id, name, is_java: true, has_ended: true });
     }
 
     /// What kind of thread it is that runs no Java code.
@@ -98,29 +108,35 @@ impl SampledThreads {
         }
     }
 
-    /// A round begins: the last rows of threads that were gone have been named.
+    /// A round begins: the last rows of threads that were gone before the last one have been named.
     pub(super) fn forget_gone(&mut self) {
         self.replaced.clear();
-        for gone in self.gone.drain(..) {
-            self.seen.remove(&gone);
+        for (os_id, id) in std::mem::replace(&mut self.gone_before, std::mem::take(&mut self.gone))
+        {
+            // Another thread may have the number by now.
+            if self.seen.get(&os_id).is_some_and(|seen| seen.id == id) {
+                self.seen.remove(&os_id);
+            }
         }
     }
 
-    /// A thread has ended; another may have its number from now on.
-    pub(super) fn is_gone(&mut self, os_id: u32) {
-        self.gone.push(os_id);
-    }
-
-    pub(super) fn end_round(&mut self) {
-        self.gone.append(&mut self.ending);
+    /// There is no such thread any more. What it had after this round's samples were taken comes with the next round.
+    pub(super) fn is_gone(&mut self, gone: GoneThread) {
+        let is_it =
+            |seen: &&mut Seen| gone.java_id.is_none_or(|java_id| java_id == seen.name.java_id);
+        if let Some(seen) = self.seen.get_mut(&gone.os_id).filter(is_it) {
+            seen.has_ended = true;
+            self.gone.push((gone.os_id, seen.id));
+        }
     }
 
     /// Threads that were seen, and were in none of the last two scans: nobody saw their end.
-    pub(super) fn forgotten(&mut self, scanned: Option<&HashSet<u32>>) -> Vec<u32> {
+    pub(super) fn forgotten(&mut self, scanned: Option<&HashSet<u32>>) -> Vec<GoneThread> {
         let Some(present) = scanned else { return Vec::new() };
         let absent = self.seen.keys().filter(|number| !present.contains(number));
         let absent: HashSet<u32> = absent.copied().collect();
-        let forgotten = absent.intersection(&self.absent).copied().collect();
+        let gone = |os_id: &u32| GoneThread { os_id: *os_id, java_id: None };
+        let forgotten = absent.intersection(&self.absent).map(gone).collect();
         self.absent = absent;
         forgotten
     }
@@ -181,13 +197,29 @@ mod tests {
             kind: String::new(),
         };
         threads.ended(&row);
-        assert_eq!(threads.id(7, Some(&alpha), || None, &mut next), id);
-        threads.end_round();
+        assert_eq!(threads.take_id(7, JavaThreadId::NONE), None);
+        // It may wait for a processor for long on its last way.
         threads.forget_gone();
-        assert_ne!(threads.id(7, None, || None, &mut next), id);
+        threads.forget_gone();
+        assert_eq!(threads.id(7, Some(&alpha), || None, &mut next), id);
+        // Its number was that of another Java thread before.
+        let gone =
+            |java_id: Option<u64>| GoneThread { os_id: 7, java_id: java_id.map(JavaThreadId::new) };
+        threads.is_gone(gone(Some(3)));
+        threads.forget_gone();
+        threads.forget_gone();
+        assert_eq!(threads.id(7, Some(&alpha), || None, &mut next), id);
+        threads.is_gone(gone(Some(12)));
+        threads.forget_gone();
+        assert_eq!(threads.id(7, Some(&alpha), || None, &mut next), id);
+        // Another thread has its number.
+        let other = threads.id(7, None, || None, &mut next);
+        assert_ne!(other, id);
+        threads.forget_gone();
+        assert_eq!(threads.id(7, None, || None, &mut next), other);
         // Nobody saw the end of that one.
         let none = HashSet::new();
-        assert_eq!(threads.forgotten(Some(&none)), [0; 0]);
-        assert_eq!(threads.forgotten(Some(&none)), [7]);
+        assert!(threads.forgotten(Some(&none)).is_empty());
+        assert_eq!(threads.forgotten(Some(&none))[0].os_id, 7);
     }
 }

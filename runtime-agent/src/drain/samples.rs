@@ -207,10 +207,9 @@ impl Samples {
         let now_ns = clock::unix_ns();
         let times = sampler.off_cpu_times();
         // Its number may be another thread's from now on, one of these times.
-        let gone = sampler.take_gone();
-        let gone = gone.into_iter().chain(self.threads.forgotten(sampler.take_scanned()));
-        for gone in gone {
-            new.extend(self.end_wait(gone));
+        let forgotten = self.threads.forgotten(sampler.take_scanned());
+        for gone in sampler.take_gone().into_iter().chain(forgotten) {
+            new.extend(self.end_wait(gone.os_id));
             self.threads.is_gone(gone);
         }
         for time in times {
@@ -221,7 +220,6 @@ impl Samples {
             let waiting: Vec<u32> = self.waits.keys().copied().collect();
             new.extend(waiting.into_iter().filter_map(|thread| self.end_wait(thread)));
         }
-        self.threads.end_round();
         new
     }
 
@@ -526,7 +524,7 @@ impl Samples {
         self.hot_names.clear();
     }
 
-    /// A thread with probes has ended. Its last samples may come with the next round.
+    /// A thread with probes has ended.
     pub(super) fn ended(&mut self, row: &ThreadRow) {
         if self.hot.is_some() {
             self.threads.ended(row);

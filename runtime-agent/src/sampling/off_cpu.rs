@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use jvmti_bindings::env::{JniEnv, Jvmti};
 use jvmti_bindings::prelude::{jni, jvmti};
+use log_format::ids::JavaThreadId;
 use log_format::rows::LockKind;
 use sampling_handler::load;
 use sampling_handler::memory::{Memory, Process};
@@ -137,6 +138,15 @@ struct Watched {
     cpu_share: f64,
 }
 
+/// A thread that there is no more.
+#[derive(Clone, Copy)]
+pub(crate) struct GoneThread {
+    pub os_id: u32,
+    /// Its number in Java: it may have detached from the JVM, and be another Java thread by now. `None` if the kernel
+    /// does not have it any more.
+    pub java_id: Option<JavaThreadId>,
+}
+
 /// What a thread does now.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ThreadNow {
@@ -178,7 +188,7 @@ pub(super) struct OffCpu<'j> {
     listing: Duration,
     started: u64,
     /// Threads that have ended since this was taken.
-    gone: Vec<u32>,
+    gone: Vec<GoneThread>,
     looks: u64,
 }
 
@@ -260,8 +270,7 @@ impl<'j> OffCpu<'j> {
             // SAFETY: live references of this thread.
             let is_same = |w: &mut Watched| unsafe { jni.is_same_object(w.object, thread.object) };
             if let Some(before) = watched.take_if(|watched| !is_same(watched)) {
-                gone.push(os_id);
-                before.forget(jni);
+                gone.push(before.forget(jni));
             }
             watched.iter_mut().for_each(Watched::renew_share);
             // SAFETY: a live reference of this thread.
@@ -273,8 +282,7 @@ impl<'j> OffCpu<'j> {
             return listed;
         }
         for ended in known.into_values() {
-            gone.push(ended.os_id);
-            ended.forget(jni);
+            gone.push(ended.forget(jni));
         }
         listed
     }
@@ -312,7 +320,7 @@ impl<'j> OffCpu<'j> {
     }
 
     /// Threads that have ended since the last call.
-    pub(super) fn take_gone(&mut self) -> Vec<u32> {
+    pub(super) fn take_gone(&mut self) -> Vec<GoneThread> {
         std::mem::take(&mut self.gone)
     }
 
@@ -322,7 +330,7 @@ impl<'j> OffCpu<'j> {
     }
 
     /// Looks at all threads once more, and forgets them. Returns what it found, and threads that have ended.
-    pub(super) fn end(mut self) -> (Vec<OffCpuTime>, Vec<u32>) {
+    pub(super) fn end(mut self) -> (Vec<OffCpuTime>, Vec<GoneThread>) {
         let is_guarded = load::is_guarded();
         if is_guarded && threads::started_so_far() != self.started {
             let _ = self.read_list();
@@ -364,9 +372,10 @@ impl Watched {
         })
     }
 
-    fn forget(self, jni: &JniEnv) {
+    fn forget(self, jni: &JniEnv) -> GoneThread {
         // SAFETY: a global reference of this, which is not used any more.
         unsafe { jni.delete_global_ref(self.object) };
+        GoneThread { os_id: self.os_id, java_id: Some(self.name.java_id) }
     }
 
     /// Finds which share of a processor it used since the last call.

@@ -19,7 +19,7 @@ use super::interval::Interval;
 use super::lock_brake::{LockBrake, Step};
 use super::methods::{Methods, Named};
 use super::native::{Function, NativeCode};
-use super::off_cpu::{OffCpu, OffCpuTime, ThreadNow};
+use super::off_cpu::{GoneThread, OffCpu, OffCpuTime, ThreadNow};
 use super::owners::Owners;
 use super::random_walks::RandomWalks;
 use super::thread_list::ThreadList;
@@ -117,7 +117,7 @@ pub(crate) struct Sampler<'j> {
     compared: usize,
     has_stacks: bool,
     /// Threads that have ended since this was taken, and whether there was a scan since.
-    gone: Vec<u32>,
+    gone: Vec<GoneThread>,
     is_scanned: bool,
     names: ThreadNames,
     is_refusal_told: bool,
@@ -425,7 +425,7 @@ impl<'j> Sampler<'j> {
         self.adapt_allocations();
         self.adapt_traces();
         if let Some(gone) = self.scan.run() {
-            self.gone.extend(gone);
+            self.gone.extend(gone.into_iter().map(|os_id| GoneThread { os_id, java_id: None }));
             self.is_scanned = true;
             self.names.scanned(self.scan.present(), threads::is_java);
         }
@@ -494,7 +494,7 @@ impl<'j> Sampler<'j> {
     }
 
     /// Threads that have ended since the last call.
-    pub(crate) fn take_gone(&mut self) -> Vec<u32> {
+    pub(crate) fn take_gone(&mut self) -> Vec<GoneThread> {
         let mut gone = std::mem::take(&mut self.gone);
         gone.extend(self.off_cpu.iter_mut().flat_map(OffCpu::take_gone));
         gone
