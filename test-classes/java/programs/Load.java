@@ -9,7 +9,8 @@ import java.util.concurrent.locks.LockSupport;
 /**
  * Requests at a rate, each of ten calls inside one another that all take over a millisecond: most of
  * them little more, some up to 20 ms. Once a second comes a request that takes 200 ms; it prints when that
- * ended, in milliseconds. At the end it prints how many requests of each kind there were.
+ * ended, in milliseconds, and when each of the last rate's other requests did. At the end it prints how many requests
+ * of each kind there were.
  *
  * <p>Usage: {@code Load THREADS REQUESTS_PER_SECOND SECONDS [REQUESTS_PER_SECOND SECONDS...]}
  */
@@ -23,13 +24,14 @@ public final class Load {
     public static void main(String[] args) throws InterruptedException {
         int threads = Integer.parseInt(args[0]);
         for (int i = 1; i < args.length; i += 2) {
+            boolean isLast = i + 2 >= args.length;
             long interval = SECOND * threads / Long.parseLong(args[i]);
             long end = System.nanoTime() + Long.parseLong(args[i + 1]) * SECOND;
             List<Thread> running = new ArrayList<>();
             for (int number = 0; number < threads; number++) {
                 boolean isFirst = number == 0;
                 long seed = number;
-                running.add(new Thread(() -> serve(interval, end, isFirst, seed), "exec-" + number));
+                running.add(new Thread(() -> serve(interval, end, isFirst, isLast, seed), "exec-" + number));
                 running.get(number).start();
             }
             for (Thread thread : running) {
@@ -40,7 +42,7 @@ public final class Load {
         System.out.println("slow " + SLOW.get());
     }
 
-    private static void serve(long interval, long end, boolean isFirst, long seed) {
+    private static void serve(long interval, long end, boolean isFirst, boolean isLast, long seed) {
         SplittableRandom random = new SplittableRandom(seed);
         long next = System.nanoTime() + random.nextLong(interval);
         long nextSlow = isFirst ? System.nanoTime() + SECOND / 2 : Long.MAX_VALUE;
@@ -55,6 +57,9 @@ public final class Load {
                 next += interval;
                 REQUESTS.incrementAndGet();
                 request(Math.min((long) (1_100_000 / random.nextDouble()), 20_000_000));
+                if (isLast) {
+                    System.out.println("served " + System.currentTimeMillis());
+                }
             } else {
                 LockSupport.parkNanos(Math.min(Math.min(next, nextSlow), end) - now);
             }
