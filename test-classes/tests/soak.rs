@@ -81,9 +81,18 @@ impl Service {
         self.service.program.pid().to_string()
     }
 
-    /// The service's memory after a collection, in which the JVM frees versions of classes that it no longer needs.
+    /// The service's memory after a collection, in which the JVM frees versions of classes that it no longer needs. What
+    /// the JIT compiler uses comes and goes, and stays resident: megabytes while it is at work.
     fn memory(&mut self) -> Memory {
-        let jvm_kb = number(&self.service.ask("collect"), "jvm");
+        let mut jvm_kb = u64::MAX;
+        for _ in 0..20 {
+            let before = jvm_kb;
+            jvm_kb = number(&self.service.ask("collect"), "jvm");
+            if jvm_kb.abs_diff(before) < 200 {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
         let status = fs::read_to_string(format!("/proc/{}/status", self.pid())).expect("a process");
         let line = status.lines().find(|line| line.starts_with("VmRSS:")).expect("its memory");
         let resident = line.split_whitespace().nth(1).and_then(|kb| kb.parse().ok());
