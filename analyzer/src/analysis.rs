@@ -174,8 +174,8 @@ fn read_besides_calls(
     }
     if options.shows_traces() {
         selection.progress.expect(runs, &[Table::Traces]);
-        for run in runs {
-            collector.add_traces(run, selection, has_stacks_of(Flame::Trace), problems);
+        for (place, run) in runs.iter().enumerate() {
+            collector.add_traces(run, place, selection, has_stacks_of(Flame::Trace), problems);
         }
     }
     if options.shows_exceptions() {

@@ -128,6 +128,30 @@ fn exceptions_are_selected_by_time_and_method() {
 }
 
 #[test]
+fn json_has_exceptions_by_group() {
+    let logs = shop();
+    let groups = |by: &str| {
+        let row = |row: &Value| {
+            json!([row[by], row["class"], row["site"]["method"], row["began"], row["thrown"]])
+        };
+        let found = of_json(&logs, &["--by", by]);
+        found["groups"].as_array().into_iter().flatten().map(row).collect::<Vec<Value>>()
+    };
+    let hours = groups("hour");
+    let began = |hour: &str| -> u64 {
+        let rows = hours.iter().filter(|row| row[0] == hour);
+        rows.map(|row| row[3].as_u64().unwrap()).sum()
+    };
+    assert_eq!([began("2026-11-20T14:00Z"), began("2026-11-20T15:00Z")], [20, 66]);
+    assert_eq!([&hours[0][0], &hours[0][1]], [&json!("2026-11-20T14:00Z"), &json!(OUT_OF_STOCK)]);
+    // Only examples have threads.
+    let threads = groups("thread");
+    let of_thread: Vec<&Value> = threads.iter().filter(|row| row[0] == "exec-2 #3").collect();
+    assert_eq!(of_thread.len(), 2, "{threads:?}");
+    assert_eq!(*of_thread[0], json!(["exec-2 #3", OUT_OF_STOCK, "count", 1, null]));
+}
+
+#[test]
 fn only_examples_have_threads_and_moments() {
     let logs = shop();
     let of_thread = of_json(&logs, &["--thread", "exec-2"]);

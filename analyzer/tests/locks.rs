@@ -102,6 +102,32 @@ fn waits_are_selected_by_time_thread_and_method() {
 }
 
 #[test]
+fn json_has_waits_by_group() {
+    let logs = shop();
+    let groups = |by: &str| {
+        let json = logs.analyze(&["logs", "--format", "json", "--by", by]).json();
+        let row = |row: &Value| {
+            json!([row[by], row["lock"], row["site"]["method"], row["waits"], row["total_ns"]])
+        };
+        let rows = json["lock_waits"]["groups"].as_array().cloned().unwrap_or_default();
+        rows.iter().map(row).collect::<Vec<Value>>()
+    };
+    let minutes = groups("minute");
+    let sum: u64 = minutes.iter().map(|row| row[4].as_u64().unwrap()).sum();
+    assert_eq!((minutes.len(), sum), (6, 90 * MS));
+    assert_eq!(minutes[0], json!(["2026-11-20T14:00Z", STOCK, "pay", 1, 30 * MS]));
+    assert_eq!(minutes[5], json!(["2026-11-20T14:01Z", STOCK, "count", 2, 2 * MS]));
+    // Only recorded waits have threads.
+    let threads = groups("thread");
+    let of_first: Vec<&Value> = threads.iter().filter(|row| row[0] == "exec-1 #1").collect();
+    assert_eq!(
+        (of_first.len(), of_first[0]),
+        (4, &json!(["exec-1 #1", JOURNAL, "pay", 1, 20 * MS]))
+    );
+    assert_eq!(groups("class"), [Value::Null; 0]);
+}
+
+#[test]
 fn without_statistics_recorded_waits_count() {
     let logs = shop();
     let run = logs.run(RUN, "web07", 4242);

@@ -58,6 +58,22 @@ fn traced_calls_are_selected_by_time_thread_and_method() {
 }
 
 #[test]
+fn json_has_traced_calls_by_group() {
+    let logs = shop();
+    let groups = |by: &str| {
+        let json = logs.analyze(&["logs", "--format", "json", "--by", by]).json();
+        let rows = json["traced"][1]["groups"].as_array().unwrap().clone();
+        rows.iter().map(|row| json!([row[by], row["calls"]])).collect::<Vec<Value>>()
+    };
+    assert_eq!(
+        groups("minute"),
+        [json!(["2026-11-20T14:00Z", 500]), json!(["2026-11-20T14:01Z", 300])]
+    );
+    let threads = groups("thread");
+    assert_eq!(threads.iter().map(|row| row[1].as_u64().unwrap()).sum::<u64>(), 800);
+}
+
+#[test]
 fn flame_graphs_have_traced_calls_by_stack() {
     let logs = shop();
     let flame = |more: &[&str]| logs.analyze(&[&["logs", "--flame", "trace"], more].concat());

@@ -7,13 +7,14 @@ use log_format::names::utc_text;
 use log_format::writer::one_line;
 use serde::Serialize;
 
-use super::json_rows::Name;
+use super::json_rows::{Key, Name};
 use super::labels::Labels;
 use super::short_table::ShortTable;
 use super::text_parts::{heading, number, rate, wrapped};
 use crate::report::exceptions::{ExceptionReport, ExceptionsAt, Recent};
 use crate::report::{ReadSummary, Report};
 use crate::stats::exception_sums::{Example, ExceptionSite};
+use crate::stats::group_sums::GroupRow;
 use crate::stats::last_hours::InHours;
 
 /// Columns of the figures, and their widths.
@@ -132,6 +133,20 @@ pub(super) struct JsonExceptions<'r> {
     per_s: Option<f64>,
     rows: Vec<Row<'r>>,
     exits: Vec<ExitRow<'r>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    groups: Vec<ThrownInGroup<'r>>,
+}
+
+/// The exceptions of a group.
+#[derive(Serialize)]
+struct ThrownInGroup<'r> {
+    #[serde(flatten)]
+    key: Key<'r>,
+    class: &'r str,
+    site: Name<'r>,
+    began: u64,
+    /// `null` if only examples count.
+    thrown: Option<u64>,
 }
 
 #[derive(Serialize)]
@@ -171,7 +186,7 @@ struct ExitRow<'r> {
 impl<'r> JsonExceptions<'r> {
     /// Nothing if there are none.
     pub(super) fn new(report: &'r Report) -> Option<Self> {
-        let ExceptionReport { began, of_examples, sites, exits, .. } = &report.exceptions;
+        let ExceptionReport { began, of_examples, sites, exits, groups, .. } = &report.exceptions;
         let per_s = |began| report.per_second(began).filter(|_| !of_examples);
         let row =
             |at: &'r ExceptionsAt| Row { per_s: per_s(at.began), ..Row::new(at, &report.read) };
@@ -180,6 +195,13 @@ impl<'r> JsonExceptions<'r> {
             method: Name::new(method),
             thrown: *thrown,
         };
+        let of_group = |row: &'r GroupRow<ExceptionSite>| ThrownInGroup {
+            key: Key::new(report.layout.by, Some(&row.label)),
+            class: &row.of.class,
+            site: Name::new(&row.of.method),
+            began: row.sum.amount,
+            thrown: Some(row.sum.count).filter(|thrown| *thrown > 0),
+        };
         let has_any = !sites.is_empty() || !exits.is_empty();
         has_any.then(|| Self {
             figures_of: if *of_examples { "examples" } else { "statistics" },
@@ -187,6 +209,7 @@ impl<'r> JsonExceptions<'r> {
             per_s: per_s(*began),
             rows: sites.iter().map(row).collect(),
             exits: exits.iter().map(exit).collect(),
+            groups: groups.iter().map(of_group).collect(),
         })
     }
 }

@@ -7,12 +7,14 @@ use log_format::names::utc_text;
 use log_format::writer::one_line;
 use serde::Serialize;
 
-use super::json_rows::Name;
+use super::json_rows::{Key, Name};
 use super::labels::Labels;
 use super::short_table::ShortTable;
 use super::text_parts::{heading, number, wrapped};
+use crate::options::By;
 use crate::report::ReadSummary;
 use crate::report::locks::{LockReport, LockTimes, sum};
+use crate::stats::group_sums::GroupRow;
 use crate::stats::lock_sums::{LockSite, LockWait};
 
 /// Columns of the figures, and their widths.
@@ -141,6 +143,20 @@ pub(super) struct JsonLocks<'r> {
     locks: Vec<LockRow<'r>>,
     parks: Vec<LockRow<'r>>,
     longest: Vec<WaitRow<'r>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    groups: Vec<WaitsOfGroup<'r>>,
+}
+
+/// The waits of a group.
+#[derive(Serialize)]
+struct WaitsOfGroup<'r> {
+    #[serde(flatten)]
+    key: Key<'r>,
+    kind: &'static str,
+    lock: &'r str,
+    site: Option<Name<'r>>,
+    waits: u64,
+    total_ns: u64,
 }
 
 #[derive(Serialize)]
@@ -170,7 +186,15 @@ struct WaitRow<'r> {
 
 impl<'r> JsonLocks<'r> {
     /// Nothing if there are no waits.
-    pub(super) fn new(locks: &'r LockReport, read: &'r ReadSummary) -> Option<Self> {
+    pub(super) fn new(locks: &'r LockReport, read: &'r ReadSummary, by: By) -> Option<Self> {
+        let of_group = |row: &'r GroupRow<LockSite>| WaitsOfGroup {
+            key: Key::new(by, Some(&row.label)),
+            kind: row.of.kind.name(),
+            lock: &row.of.class,
+            site: row.of.method.as_ref().map(Name::new),
+            waits: row.sum.count,
+            total_ns: row.sum.amount,
+        };
         let has_any = !locks.locks.is_empty() || !locks.parks.is_empty();
         has_any.then(|| Self {
             figures_of: if locks.of_recorded { "recorded_waits" } else { "statistics" },
@@ -179,6 +203,7 @@ impl<'r> JsonLocks<'r> {
             locks: locks.locks.iter().map(LockRow::new).collect(),
             parks: locks.parks.iter().map(LockRow::new).collect(),
             longest: locks.longest.iter().map(|wait| WaitRow::new(wait, read)).collect(),
+            groups: locks.groups.iter().map(of_group).collect(),
         })
     }
 }

@@ -6,12 +6,14 @@ use log_format::human::{count, plural};
 use log_format::names::utc_text;
 use serde::Serialize;
 
-use super::json_rows::Name;
+use super::json_rows::{Key, Name};
 use super::labels::Labels;
 use super::short_table::ShortTable;
 use super::text_parts::{heading, number, rate, wrapped};
 use crate::report::Report;
 use crate::report::traces::TracedMethod;
+use crate::stats::group_sums::GroupRow;
+use crate::stats::method::Method;
 
 /// Columns of the figures, and their widths.
 const COLUMNS: [(&str, usize); 3] = [("calls", 14), ("a second", 10), ("samples", 10)];
@@ -84,6 +86,17 @@ pub(super) struct JsonTraced<'r> {
     per_s: f64,
     callers: Vec<Caller<'r>>,
     minutes: Vec<Minute>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    groups: Vec<CallsOfGroup<'r>>,
+}
+
+/// The calls of a group.
+#[derive(Serialize)]
+struct CallsOfGroup<'r> {
+    #[serde(flatten)]
+    key: Key<'r>,
+    calls: u64,
+    samples: u64,
 }
 
 #[derive(Serialize)]
@@ -104,6 +117,14 @@ impl<'r> JsonTraced<'r> {
         let caller =
             |(method, calls): &'r (_, u64)| Caller { method: Name::new(method), calls: *calls };
         let minute = |(at, calls): &(u64, u64)| Minute { start: utc_text(*at), calls: *calls };
+        let of_group = |row: &'r GroupRow<Method>| CallsOfGroup {
+            key: Key::new(report.layout.by, Some(&row.label)),
+            calls: row.sum.amount,
+            samples: row.sum.count,
+        };
+        let groups = |of: &TracedMethod| {
+            report.traces.groups.iter().filter(|row| row.of == of.method).map(of_group).collect()
+        };
         let traced = |of: &'r TracedMethod| Self {
             method: Name::new(&of.method),
             calls: of.calls,
@@ -111,6 +132,7 @@ impl<'r> JsonTraced<'r> {
             per_s: of.per_second,
             callers: of.callers.iter().map(caller).collect(),
             minutes: of.minutes.iter().map(minute).collect(),
+            groups: groups(of),
         };
         let methods = &report.traces.methods;
         (!methods.is_empty()).then(|| methods.iter().map(traced).collect())

@@ -5,11 +5,12 @@ use std::collections::{BTreeSet, HashMap};
 
 use log_format::ids::ThreadId;
 use log_format::pattern::Pattern;
-use log_format::rows::{AllocationRow, CallRow, SampleRow};
+use log_format::rows::{CallRow, SampleRow};
 
 use crate::input::problems::Problems;
 use crate::input::runs::RunInput;
 use crate::options::time_range::TimeRange;
+use crate::options::zone::Zone;
 use crate::options::{By, CallFilter, DataFilter, Options};
 use crate::report::allocations::AllocationReport;
 use crate::report::cpu::{CpuReport, SampledGroups};
@@ -174,10 +175,8 @@ impl Collector {
         selection: &Selection,
         problems: &mut Problems,
     ) {
-        let host = self.host_group(run, selection);
-        let group = |row: &SampleRow| {
-            host.unwrap_or_else(|| selection.group(place, row.start_ns, row.thread))
-        };
+        let of = self.group_of(run, place, selection);
+        let group = |row: &SampleRow| of(row.start_ns, row.thread);
         let threads = read_samples(run, selection, group, problems, &mut self.sampled);
         self.add_threads(place, threads);
     }
@@ -208,7 +207,9 @@ impl Collector {
         with_stacks: bool,
         problems: &mut Problems,
     ) {
-        read_locks(run, place, selection, with_stacks, problems, &mut self.locks);
+        let (group, sums) = (self.group_of(run, place, selection), &mut self.locks);
+        let threads = read_locks(run, place, selection, group, with_stacks, problems, sums);
+        self.add_threads(place, threads);
     }
 
     /// Adds the sampled allocations of the run at index `place`; `with_stacks` if their stacks are needed too.
@@ -220,24 +221,23 @@ impl Collector {
         with_stacks: bool,
         problems: &mut Problems,
     ) {
-        let host = self.host_group(run, selection);
-        let group = |row: &AllocationRow| {
-            host.unwrap_or_else(|| selection.group(place, row.start_ns, row.thread))
-        };
-        let sums = &mut self.allocations;
+        let (group, sums) = (self.group_of(run, place, selection), &mut self.allocations);
         let threads = read_allocations(run, selection, group, with_stacks, problems, sums);
         self.add_threads(place, threads);
     }
 
-    /// Adds the traced calls of a run; `with_stacks` if their stacks are needed too.
+    /// Adds the traced calls of the run at index `place`; `with_stacks` if their stacks are needed too.
     pub fn add_traces(
         &mut self,
         run: &RunInput,
+        place: usize,
         selection: &Selection,
         with_stacks: bool,
         problems: &mut Problems,
     ) {
-        read_traces(run, selection, with_stacks, problems, &mut self.traces);
+        let (group, sums) = (self.group_of(run, place, selection), &mut self.traces);
+        let threads = read_traces(run, selection, group, with_stacks, problems, sums);
+        self.add_threads(place, threads);
     }
 
     /// Adds the exceptions of all runs, when these are added; `with_stacks` if stacks of examples are needed too.
@@ -251,15 +251,26 @@ impl Collector {
         self.last_hours = LastHours::of(&self.recorded_times);
         self.exceptions.stacks = with_stacks.then(SampledStacks::default);
         for (place, run) in runs.iter().enumerate() {
+            let group = self.group_of(run, place, selection);
             let (hours, sums) = (self.last_hours.as_ref(), &mut self.exceptions);
-            read_exceptions(run, place, selection, hours, problems, sums);
+            let threads = read_exceptions(run, place, selection, group, hours, problems, sums);
+            self.add_threads(place, threads);
         }
     }
 
     /// Takes the waits for locks.
-    fn take_locks(&mut self) -> LockReport {
+    fn take_locks(&mut self, labels: &[String], zone: &Zone) -> LockReport {
         let skipped = self.missing.losses.log.lock_seconds_skipped;
-        LockReport::new(std::mem::take(&mut self.locks), skipped)
+        let sums = std::mem::take(&mut self.locks);
+        LockReport::new(sums, skipped, |group| {
+            label(group, labels, &self.threads, &self.names, zone)
+        })
+    }
+
+    /// Takes the traced calls.
+    fn take_traces(&mut self, labels: &[String], zone: &Zone) -> TraceReport {
+        let sums = std::mem::take(&mut self.traces);
+        TraceReport::new(sums, |group| label(group, labels, &self.threads, &self.names, zone))
     }
 
     /// Takes the allocations. `labels` are those of the runs.
@@ -272,7 +283,7 @@ impl Collector {
     }
 
     /// Takes the exceptions.
-    fn take_exceptions(&mut self, selection: &Selection) -> ExceptionReport {
+    fn take_exceptions(&mut self, labels: &[String], selection: &Selection) -> ExceptionReport {
         // Only statistics have all calls.
         let calls_of = |method: &Method| match self.totals.calls_of(method) {
             (calls @ 1.., _) if !selection.counts_records() => Some(calls),
@@ -282,12 +293,26 @@ impl Collector {
         let times = ThrottledTimes::new(&self.throttled, selection);
         let throttled = times.of(Group::All, None);
         let was_throttled = |method: &Method| throttled.ns(method).is_some();
-        ExceptionReport::new(sums, self.last_hours.as_ref(), calls_of, was_throttled)
+        let hours = self.last_hours.as_ref();
+        ExceptionReport::new(sums, hours, calls_of, was_throttled, |group| {
+            label(group, labels, &self.threads, &self.names, &selection.zone)
+        })
     }
 
     /// The group of everything in a run, if hosts are groups.
     fn host_group(&mut self, run: &RunInput, selection: &Selection) -> Option<Group> {
         (selection.by == By::Host).then(|| self.names.group(&run.about.host))
+    }
+
+    /// Which group an event of a thread at a time belongs to, in the run at index `place`.
+    fn group_of<'s>(
+        &mut self,
+        run: &RunInput,
+        place: usize,
+        selection: &'s Selection,
+    ) -> impl Fn(u64, ThreadId) -> Group + use<'s> {
+        let host = self.host_group(run, selection);
+        move |at_ns, thread| host.unwrap_or_else(|| selection.group(place, at_ns, thread))
     }
 
     /// Adds names of threads of the run at index `place`.
@@ -342,7 +367,7 @@ impl Collector {
         }
         self.sort();
         let labels: Vec<String> = runs.iter().map(|run| run.label.clone()).collect();
-        let exceptions = self.take_exceptions(selection);
+        let exceptions = self.take_exceptions(&labels, selection);
         let (mut groups, cpu, off_cpu, saturated) =
             self.take_groups(runs, &labels, options, selection, problems);
         for report in groups.iter_mut().flat_map(GroupReport::reports_mut) {
@@ -365,7 +390,7 @@ impl Collector {
         }
         let probe_share = probe_share(&self.missing.losses.probe_cost, jvms);
         notes.extend(coverage(&cpu, self.missing.losses.probe_cost.cpu_ns, selection));
-        let locks = self.take_locks();
+        let locks = self.take_locks(&labels, &selection.zone);
         notes.extend(event_notes(&locks, &exceptions, selection));
         let (tree, no_path) = selected_part(std::mem::take(&mut self.tree), &options.filter);
         // The trees of single calls contain every call.
@@ -376,7 +401,7 @@ impl Collector {
             layout: options.layout.clone(),
             selected: SelectedData::new(selection, &options.filter),
             allocations: self.take_allocations(&labels, selection),
-            traces: TraceReport::new(std::mem::take(&mut self.traces)),
+            traces: self.take_traces(&labels, &selection.zone),
             read: self.take_summary(runs, labels, jvms, problems),
             missing: self.missing,
             notes,

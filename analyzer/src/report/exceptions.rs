@@ -7,6 +7,7 @@ use crate::stats::aggregate::Group;
 use crate::stats::exception_sums::{
     Example, Examples, ExceptionSite, ExceptionSums, Thrown, throw_frame,
 };
+use crate::stats::group_sums::GroupRow;
 use crate::stats::last_hours::{InHours, LastHours};
 use crate::stats::method::Method;
 use crate::stats::sampled_stacks::SampledStacks;
@@ -22,6 +23,8 @@ pub struct ExceptionReport {
     pub sites: Vec<ExceptionsAt>,
     /// All methods that they left, with the calls that they ended, most first. Empty if only examples count.
     pub exits: Vec<(ExceptionSite, u64)>,
+    /// Those of each group: calls that they ended, and how many began.
+    pub groups: Vec<GroupRow<ExceptionSite>>,
     /// How many began, by stack; the frame on top is the class. Empty if the report does not show them.
     pub stacks: SampledStacks,
 }
@@ -62,6 +65,7 @@ impl ExceptionReport {
         hours: Option<&LastHours>,
         calls_of: impl Fn(&Method) -> Option<u64>,
         was_throttled: impl Fn(&Method) -> bool,
+        label: impl Fn(Group) -> Option<String>,
     ) -> Self {
         let of_examples = sums.statistics.is_empty() && !sums.examples.is_empty();
         if of_examples {
@@ -70,6 +74,10 @@ impl ExceptionReport {
             });
             sums.statistics = counts.collect();
         }
+        // Statistics have no threads.
+        let is_of_examples = of_examples || sums.groups.is_empty();
+        let of = if is_of_examples { &mut sums.example_groups } else { &mut sums.groups };
+        let groups = std::mem::take(of).rows(label);
         let stacks = sums.stacks.take().map(|stacks| weighted(stacks, &sums)).unwrap_or_default();
         let ExceptionSums { statistics, mut examples, .. } = sums;
         let mut exits = Vec::new();
@@ -97,7 +105,7 @@ impl ExceptionReport {
             (Reverse(one.began), &one.site).cmp(&(Reverse(other.began), &other.site))
         });
         let began = sites.iter().fold(0, |sum: u64, at| sum.saturating_add(at.began));
-        Self { began, of_examples, sites, exits, stacks }
+        Self { began, of_examples, sites, exits, groups, stacks }
     }
 
     /// Why there are no stacks to show, if there are none; `in_logs` if the runs have some, not selected.
@@ -155,9 +163,9 @@ mod tests {
             let thrown = Thrown { thrown: 20, began, ..Thrown::default() };
             sums.statistics.insert(site(class, "pay"), thrown);
         }
-        let examples = sums.examples_of(site("A", "pay"));
+        let examples = sums.example(Group::All, site("A", "pay"));
         (examples.count, examples.by_stack) = (3, [(first, 1), (second, 2)].into());
-        let report = ExceptionReport::new(sums, None, |_| None, |_| false);
+        let report = ExceptionReport::new(sums, None, |_| None, |_| false, |_| None);
         assert_eq!(
             report.stacks.lines(),
             [

@@ -1,7 +1,8 @@
 //! Waits for locks that other threads had, and other parks.
 
 use crate::run::lock_waits::is_for_a_lock;
-use crate::stats::aggregate::Figures;
+use crate::stats::aggregate::{Figures, Group};
+use crate::stats::group_sums::GroupRow;
 use crate::stats::lock_sums::{LockSite, LockSums, LockWait};
 use crate::stats::sampled_stacks::SampledStacks;
 
@@ -20,6 +21,8 @@ pub struct LockReport {
     pub locks: Vec<LockTimes>,
     /// Where threads parked in measured methods for something else, those with most time first.
     pub parks: Vec<LockTimes>,
+    /// Waits of each group by lock or other park and method: how many, and their time.
+    pub groups: Vec<GroupRow<LockSite>>,
     /// The longest recorded waits for locks, the longest first.
     pub longest: Vec<LockWait>,
     /// The time of recorded waits by stack; the frame on top is the lock.
@@ -50,9 +53,18 @@ impl LockReport {
 
     /// The report of these waits. Without statistics, or if only recorded waits have what is selected, figures are of
     /// the recorded waits.
-    pub(crate) fn new(mut sums: LockSums, seconds_skipped: u64) -> Self {
+    pub(crate) fn new(
+        mut sums: LockSums,
+        seconds_skipped: u64,
+        label: impl Fn(Group) -> Option<String>,
+    ) -> Self {
         let of_recorded = sums.all.is_empty() && !sums.recorded.is_empty();
         let figures = std::mem::take(if of_recorded { &mut sums.recorded } else { &mut sums.all });
+        // Statistics have no threads.
+        let is_of_recorded = of_recorded || sums.groups.is_empty();
+        let of = if is_of_recorded { &mut sums.recorded_groups } else { &mut sums.groups };
+        let mut groups = std::mem::take(of).rows(label);
+        groups.retain(|row| is_for_a_lock(row.of.kind) || row.of.method.is_some());
         let locks = figures.into_iter().map(|(site, figures)| LockTimes {
             longest_holder: sums.longest_holder(&site),
             site,
@@ -73,6 +85,7 @@ impl LockReport {
             parks,
             of_recorded,
             seconds_skipped,
+            groups,
             longest: sums.take_longest(),
             stacks: sums.stacks,
             locks,

@@ -2,6 +2,8 @@
 
 use std::cmp::Reverse;
 
+use crate::stats::aggregate::Group;
+use crate::stats::group_sums::GroupRow;
 use crate::stats::method::Method;
 use crate::stats::sampled_stacks::SampledStacks;
 use crate::stats::trace_sums::{TraceSums, Traced};
@@ -11,6 +13,8 @@ use crate::stats::trace_sums::{TraceSums, Traced};
 pub struct TraceReport {
     /// Those with most calls first.
     pub methods: Vec<TracedMethod>,
+    /// Samples and calls of each group by method.
+    pub groups: Vec<GroupRow<Method>>,
     /// Calls by stack.
     pub stacks: SampledStacks,
 }
@@ -33,7 +37,7 @@ pub struct TracedMethod {
 }
 
 impl TraceReport {
-    pub(crate) fn new(sums: TraceSums) -> Self {
+    pub(crate) fn new(sums: TraceSums, label: impl Fn(Group) -> Option<String>) -> Self {
         let method = |(method, traced): (Method, Traced)| {
             let per_second = traced.per_second();
             let mut callers: Vec<(Method, u64)> = traced.callers.into_iter().collect();
@@ -53,7 +57,7 @@ impl TraceReport {
                 .cmp(&Reverse(other.calls))
                 .then_with(|| one.method.cmp(&other.method))
         });
-        Self { methods, stacks: sums.stacks }
+        Self { methods, groups: sums.groups.rows(label), stacks: sums.stacks }
     }
 
     /// Why there are no stacks to show, if there are none; `in_logs` if the runs have some, not selected.

@@ -23,7 +23,7 @@ use crate::stats::sampled_stacks::is_of_jdk;
 pub fn read_allocations(
     run: &RunInput,
     selection: &Selection,
-    group: impl Fn(&AllocationRow) -> Group,
+    group: impl Fn(u64, ThreadId) -> Group,
     with_stacks: bool,
     problems: &mut Problems,
     sums: &mut AllocationSums,
@@ -44,7 +44,7 @@ pub fn read_allocations(
         if !is_selected {
             return;
         }
-        sums.add(group(&row), &row, site);
+        sums.add(group(row.start_ns, row.thread), &row, site);
         if selection.by == By::Thread {
             threads.entry(row.thread).or_insert_with(|| names.thread(row.thread));
         }

@@ -3,34 +3,38 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use log_format::ids::{MethodId, SampledStackId};
+use log_format::ids::{MethodId, SampledStackId, ThreadId};
 use log_format::names::Table;
 use log_format::rows::{ExceptionExampleRow, ExceptionRow};
 
 use crate::input::problems::Problems;
 use crate::input::runs::RunInput;
 use crate::input::table_rows::{TablePart, read_part};
+use crate::options::By;
 use crate::run::cpu_samples::SampleNames;
 use crate::run::names::Names;
 use crate::run::selected_rows::{each_selected, has_table};
 use crate::run::selection::Selection;
+use crate::stats::aggregate::Group;
 use crate::stats::exception_sums::{Example, ExceptionSite, ExceptionSums, throw_frame};
 use crate::stats::last_hours::LastHours;
 use crate::stats::method::Method;
 use crate::stats::sampled_stacks::{SampledStacks, is_part_of_caller};
 
-/// Adds the selected exceptions of the run at index `place` in the list of runs. `hours` are the last ones of all
-/// runs, if they can be compared.
+/// Adds the selected exceptions of the run at index `place` in the list of runs, each to its group. `hours` are the last
+/// ones of all runs, if they can be compared. Returns the names of their threads if these are groups.
 pub fn read_exceptions(
     run: &RunInput,
     place: usize,
     selection: &Selection,
+    group: impl Fn(u64, ThreadId) -> Group,
     hours: Option<&LastHours>,
     problems: &mut Problems,
     sums: &mut ExceptionSums,
-) {
+) -> HashMap<ThreadId, String> {
+    let mut threads = HashMap::new();
     if !has_exceptions(run) {
-        return;
+        return threads;
     }
     // Problems with these names are reported where all names are read.
     let names = Names::read(run, &mut Problems::default());
@@ -44,14 +48,19 @@ pub fn read_exceptions(
                 if intervals.contains(row.start_ns)
                     && let Some(site) = sites.of(&row.class, sites.method(row.method))
                 {
-                    sums.add(site, &row, hours);
+                    sums.add(
+                        selection.group_without_thread(&group, row.start_ns),
+                        site,
+                        &row,
+                        hours,
+                    );
                 }
                 Ok(())
             });
         }
     }
     if !has_examples(run) {
-        return;
+        return threads;
     }
     let sampled = SampleNames::read(run, problems);
     let mut stacks = Stacks { names: &sampled, known: HashMap::new() };
@@ -59,7 +68,11 @@ pub fn read_exceptions(
         let method = sites.method_of_example(&row, &sampled);
         let Some(site) = sites.of(&row.class, method) else { return };
         let stack = sums.stacks.as_mut().map(|to| stacks.of(&row, to));
-        let examples = sums.examples_of(site);
+        if selection.by == By::Thread {
+            threads.entry(row.thread).or_insert_with(|| names.thread(row.thread));
+        }
+        let group = group(row.start_ns, row.thread);
+        let examples = sums.example(group, site);
         if let Some(stack) = stack {
             *examples.by_stack.entry(stack).or_default() += 1;
         }
@@ -71,6 +84,7 @@ pub fn read_exceptions(
             stack: java_frames(row.sampled_stack, &sampled).cloned().collect(),
         });
     });
+    threads
 }
 
 /// Passes each example of a run to `each` whose time and thread are selected, in the order of the files.

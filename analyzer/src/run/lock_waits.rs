@@ -10,6 +10,7 @@ use log_format::rows::{LockKind, LockRow, LockWaitRow};
 use crate::input::problems::Problems;
 use crate::input::runs::{DataFile, RunInput};
 use crate::input::table_rows::{TablePart, read_part, read_rows};
+use crate::options::By;
 use crate::run::cpu_samples::SampleNames;
 use crate::run::names::Names;
 use crate::run::selection::Selection;
@@ -20,18 +21,20 @@ use crate::stats::sampled_stacks::SampledStacks;
 
 const HOUR_NS: u64 = 3_600_000_000_000;
 
-/// Adds the selected waits of the run at index `place` in the list of runs; `with_stacks` if their stacks are needed
-/// too.
+/// Adds the selected waits of the run at index `place` in the list of runs, each to its group; `with_stacks` if their
+/// stacks are needed too. Returns the names of their threads if these are groups.
 pub fn read_locks(
     run: &RunInput,
     place: usize,
     selection: &Selection,
+    group: impl Fn(u64, ThreadId) -> Group,
     with_stacks: bool,
     problems: &mut Problems,
     sums: &mut LockSums,
-) {
+) -> HashMap<ThreadId, String> {
+    let mut threads = HashMap::new();
     if !run.files.iter().any(|file| matches!(file.table, Table::Locks | Table::LockWaits)) {
-        return;
+        return threads;
     }
     // Problems with these names are reported where all names are read.
     let names = Names::read(run, &mut Problems::default());
@@ -43,7 +46,11 @@ pub fn read_locks(
                 if intervals.contains(row.start_ns)
                     && let Some(site) = sites.of(row.kind, &row.class, row.method)
                 {
-                    sums.add_statistics(site, &row);
+                    sums.add_statistics(
+                        selection.group_without_thread(&group, row.start_ns),
+                        site,
+                        &row,
+                    );
                 }
                 Ok(())
             });
@@ -61,8 +68,13 @@ pub fn read_locks(
                 sums.add_long(long_wait(&row, place, &names));
             }
         }
-        sums.add_recorded(site, &row, owner_name(&row, &names));
+        if selection.by == By::Thread {
+            threads.entry(row.thread).or_insert_with(|| names.thread(row.thread));
+        }
+        let group = group(row.start_ns, row.thread);
+        sums.add_recorded(group, site, &row, owner_name(&row, &names));
     });
+    threads
 }
 
 /// Passes each recorded wait of a run to `each` whose start and thread are selected, in the order of the files.

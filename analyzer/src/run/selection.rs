@@ -125,6 +125,15 @@ impl Selection {
         }
     }
 
+    /// The group of what has no thread: none, if threads are groups.
+    pub fn group_without_thread(
+        &self,
+        group: impl Fn(u64, ThreadId) -> Group,
+        at_ns: u64,
+    ) -> Group {
+        if self.by == By::Thread { Group::All } else { group(at_ns, ThreadId::NONE) }
+    }
+
     /// The time of the intervals of a run that count, for its statistics and its losses.
     #[must_use]
     pub fn statistics_of(&self, place: usize) -> TimeRange {

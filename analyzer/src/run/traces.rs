@@ -2,12 +2,13 @@
 
 use std::collections::HashMap;
 
-use log_format::ids::SampledStackId;
+use log_format::ids::{SampledStackId, ThreadId};
 use log_format::names::Table;
 use log_format::rows::TraceRow;
 
 use crate::input::problems::Problems;
 use crate::input::runs::RunInput;
+use crate::options::By;
 use crate::run::cpu_samples::SampleNames;
 use crate::run::names::Names;
 use crate::run::selected_rows::{each_selected, has_table};
@@ -17,16 +18,19 @@ use crate::stats::method::Method;
 use crate::stats::sampled_stacks::is_part_of_caller;
 use crate::stats::trace_sums::TraceSums;
 
-/// Adds the selected calls of a run; `with_stacks` if their stacks are needed too.
+/// Adds the selected calls of a run, each to its group; `with_stacks` if their stacks are needed too. Returns the names
+/// of their threads if these are groups.
 pub fn read_traces(
     run: &RunInput,
     selection: &Selection,
+    group: impl Fn(u64, ThreadId) -> Group,
     with_stacks: bool,
     problems: &mut Problems,
     sums: &mut TraceSums,
-) {
+) -> HashMap<ThreadId, String> {
+    let mut threads = HashMap::new();
     if !has_traces(run) {
-        return;
+        return threads;
     }
     // Problems with these names are reported where all names are read.
     let names = Names::read(run, &mut Problems::default());
@@ -45,7 +49,16 @@ pub fn read_traces(
         // If the stack is missing, the call path is not.
         let measured = || names.path(row.stack).nth(1).filter(|id| !id.is_none());
         let caller = caller.or_else(|| Some(names.method_or_unknown(measured()?, &label)));
-        sums.add(&row, &method, caller.unwrap_or_else(|| Method::named("", "[no caller]", "")));
+        if selection.by == By::Thread {
+            threads.entry(row.thread).or_insert_with(|| names.thread(row.thread));
+        }
+        let group = group(row.start_ns, row.thread);
+        sums.add(
+            group,
+            &row,
+            &method,
+            caller.unwrap_or_else(|| Method::named("", "[no caller]", "")),
+        );
         if with_stacks {
             let stack = *known
                 .entry(row.sampled_stack)
@@ -53,6 +66,7 @@ pub fn read_traces(
             sums.stacks.add(Group::All, stack, row.calls, row.samples);
         }
     });
+    threads
 }
 
 /// Whether a run has calls of traced methods.

@@ -6,6 +6,8 @@ use std::collections::{BTreeMap, HashMap};
 
 use log_format::rows::ExceptionRow;
 
+use crate::stats::aggregate::Group;
+use crate::stats::group_sums::GroupSums;
 use crate::stats::last_hours::{InHours, LastHours};
 use crate::stats::method::Method;
 use crate::stats::sampled_stacks::SampledStacks;
@@ -66,13 +68,24 @@ pub struct ExceptionSums {
     pub statistics: HashMap<ExceptionSite, Thrown>,
     /// Examples.
     pub examples: HashMap<ExceptionSite, Examples>,
+    /// Those of each group: calls that they ended, and how many began.
+    pub groups: GroupSums<ExceptionSite>,
+    /// Examples of each group.
+    pub example_groups: GroupSums<ExceptionSite>,
     /// The stacks of examples, without times; the frame on top is the class. `None` if the report does not show them.
     pub stacks: Option<SampledStacks>,
 }
 
 impl ExceptionSums {
     /// Adds the counts of an interval. `hours` are the last ones, if they can be compared.
-    pub fn add(&mut self, site: ExceptionSite, row: &ExceptionRow, hours: Option<&LastHours>) {
+    pub fn add(
+        &mut self,
+        group: Group,
+        site: ExceptionSite,
+        row: &ExceptionRow,
+        hours: Option<&LastHours>,
+    ) {
+        self.groups.add(group, &site, row.thrown, row.began);
         let sum = self.statistics.entry(site).or_default();
         sum.thrown = sum.thrown.saturating_add(row.thrown);
         sum.began = sum.began.saturating_add(row.began);
@@ -81,8 +94,9 @@ impl ExceptionSums {
         }
     }
 
-    /// The examples of a class and method.
-    pub fn examples_of(&mut self, site: ExceptionSite) -> &mut Examples {
+    /// The examples of a class and method, to add one.
+    pub fn example(&mut self, group: Group, site: ExceptionSite) -> &mut Examples {
+        self.example_groups.add(group, &site, 0, 1);
         self.examples.entry(site).or_default()
     }
 }
@@ -127,8 +141,8 @@ mod tests {
             let class = String::new();
             let start_ns = hour * HOUR_NS;
             let row = ExceptionRow { start_ns, method: MethodId::new(1), class, thrown, began };
-            sums.add(site("A"), &row, hours.as_ref());
-            sums.add(site("B"), &row, None);
+            sums.add(Group::All, site("A"), &row, hours.as_ref());
+            sums.add(Group::All, site("B"), &row, None);
         }
         let in_hours = InHours { before: 10, last: 300 };
         let expected = Thrown { thrown: u64::MAX, began: 311, in_hours };

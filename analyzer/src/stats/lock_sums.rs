@@ -6,7 +6,8 @@ use std::collections::HashMap;
 
 use log_format::rows::{LockKind, LockRow, LockWaitRow};
 
-use crate::stats::aggregate::Figures;
+use crate::stats::aggregate::{Figures, Group};
+use crate::stats::group_sums::GroupSums;
 use crate::stats::method::Method;
 use crate::stats::sampled_stacks::SampledStacks;
 
@@ -48,6 +49,10 @@ pub struct LockSums {
     pub all: HashMap<LockSite, Figures>,
     /// The same of the recorded waits alone.
     pub recorded: HashMap<LockSite, Figures>,
+    /// The waits of each group and their time, of all and of the recorded ones.
+    pub groups: GroupSums<LockSite>,
+    /// See `groups`.
+    pub recorded_groups: GroupSums<LockSite>,
     /// The time of recorded waits by the owner's name, where it is known.
     owners: HashMap<LockSite, HashMap<String, u64>>,
     longest: Vec<LockWait>,
@@ -57,12 +62,20 @@ pub struct LockSums {
 
 impl LockSums {
     /// Adds the statistics of an interval.
-    pub fn add_statistics(&mut self, site: LockSite, row: &LockRow) {
+    pub fn add_statistics(&mut self, group: Group, site: LockSite, row: &LockRow) {
+        self.groups.add(group, &site, row.waits, row.total_ns);
         self.all.entry(site).or_default().add_locks(row);
     }
 
     /// Adds a recorded wait, and its owner's name.
-    pub fn add_recorded(&mut self, site: LockSite, row: &LockWaitRow, owner: Option<String>) {
+    pub fn add_recorded(
+        &mut self,
+        group: Group,
+        site: LockSite,
+        row: &LockWaitRow,
+        owner: Option<String>,
+    ) {
+        self.recorded_groups.add(group, &site, 1, row.wait_ns);
         if let Some(owner) = owner {
             let of_site = self.owners.entry(site.clone()).or_default();
             let sum = of_site.entry(owner).or_default();
@@ -135,7 +148,7 @@ mod tests {
             let (class, method) = ("a.Stock".into(), MethodId::NONE);
             let (start_ns, kind) = (0, LockKind::Monitor);
             let row = LockRow { start_ns, kind, class, method, waits, total_ns, max_ns, hist };
-            sums.add_statistics(site("a.Stock"), &row);
+            sums.add_statistics(Group::All, site("a.Stock"), &row);
         }
         let figures = &sums.all[&site("a.Stock")];
         assert_eq!((figures.calls, figures.total_ns, figures.max_ns), (4, 12_000, 9_000));
@@ -149,9 +162,9 @@ mod tests {
         for (owner, ns) in
             [(Some("b"), 40), (Some("b"), 40), (Some("a"), 90), (Some("c"), 90), (None, 500)]
         {
-            sums.add_recorded(site("a.Stock"), &wait(0, ns), owner.map(str::to_owned));
+            sums.add_recorded(Group::All, site("a.Stock"), &wait(0, ns), owner.map(str::to_owned));
         }
-        sums.add_recorded(site("a.Log"), &wait(0, 7), None);
+        sums.add_recorded(Group::All, site("a.Log"), &wait(0, 7), None);
         // Of two with the same time, the first by name.
         assert_eq!(sums.longest_holder(&site("a.Stock")).as_deref(), Some("a"));
         assert_eq!(sums.longest_holder(&site("a.Log")), None);

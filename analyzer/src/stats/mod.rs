@@ -5,6 +5,7 @@ pub mod allocation_sums;
 pub mod by_minute;
 pub mod call_tree;
 pub mod exception_sums;
+pub mod group_sums;
 pub mod id_map;
 pub mod last_hours;
 pub mod lock_sums;

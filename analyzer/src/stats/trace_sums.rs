@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, HashMap};
 
 use log_format::rows::TraceRow;
 
+use crate::stats::aggregate::Group;
+use crate::stats::group_sums::GroupSums;
 use crate::stats::method::Method;
 use crate::stats::sampled_stacks::SampledStacks;
 
@@ -39,13 +41,16 @@ impl Traced {
 pub struct TraceSums {
     /// By method.
     pub methods: HashMap<Method, Traced>,
+    /// Samples and calls of each group by method.
+    pub groups: GroupSums<Method>,
     /// Calls by stack, with the method on top. Empty if the report does not show them.
     pub stacks: SampledStacks,
 }
 
 impl TraceSums {
     /// Adds a row of a method that this one called.
-    pub fn add(&mut self, row: &TraceRow, method: &Method, caller: Method) {
+    pub fn add(&mut self, group: Group, row: &TraceRow, method: &Method, caller: Method) {
+        self.groups.add(group, method, row.samples, row.calls);
         let of = self.methods.entry(method.clone()).or_default();
         of.calls = of.calls.saturating_add(row.calls);
         of.samples = of.samples.saturating_add(row.samples);
