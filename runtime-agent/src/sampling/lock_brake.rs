@@ -1,18 +1,18 @@
-//! Keeps waits for monitors from costing too much: where there are very many, they are counted only part of the time.
+//! Keeps waits for locks from costing too much: where there are very many, they are counted only part of the time.
 
 use crate::locks;
 use crate::sys::clock::{self, as_f64, as_u64};
 
-/// What a wait costs with the JVM's two events, in nanoseconds; the thread has the monitor for a part of it, so others
-/// wait longer. With 57,000 waits a second, a program that does nothing else was slower by 20 to 30%.
-const WAIT_NS: f64 = 1_000.0;
+/// Waits may cost so much of a second, in nanoseconds, however little CPU time the process uses: in an idle process, a few
+/// are much.
+const FREE_NS: f64 = 2e6;
 /// The longest pause, in seconds.
 const MOST: u64 = 60;
 
-/// What was counted until a moment.
+/// What waits have cost until a moment, of so much CPU time.
 #[derive(Clone, Copy, Debug)]
 struct Reading {
-    waits: u64,
+    cost_ns: u64,
     cpu_ns: u64,
 }
 
@@ -46,9 +46,8 @@ impl LockBrake {
 
     /// Call it each second.
     pub(super) fn second(&mut self) -> Step {
-        let locks::Counts { waits, lost, .. } = locks::Counts::now();
         let cpu_ns = clock::cpu_ns_of(libc::CLOCK_PROCESS_CPUTIME_ID);
-        self.judge(Reading { waits: waits + lost, cpu_ns })
+        self.judge(Reading { cost_ns: locks::cost_ns(), cpu_ns })
     }
 
     fn judge(&mut self, now: Reading) -> Step {
@@ -58,10 +57,10 @@ impl LockBrake {
             return if self.left == 0 { Step::Resume } else { Step::GoOn };
         }
         let (Some(cap), Some(before)) = (self.cap, before) else { return Step::GoOn };
-        let cost_ns = as_f64(now.waits.saturating_sub(before.waits)) * WAIT_NS;
+        let cost_ns = as_f64(now.cost_ns.saturating_sub(before.cost_ns));
         let may_ns = as_f64(now.cpu_ns.saturating_sub(before.cpu_ns)) * f64::from(cap) / 1e6;
         // So many seconds pay for this one.
-        self.left = as_u64((cost_ns / may_ns.max(1.0)).ceil()).saturating_sub(1).min(MOST);
+        self.left = as_u64((cost_ns / may_ns.max(FREE_NS)).ceil()).saturating_sub(1).min(MOST);
         if self.left > 0 { Step::Pause } else { Step::GoOn }
     }
 }
@@ -73,13 +72,13 @@ mod tests {
     #[test]
     fn very_many_waits_are_counted_part_of_the_time() {
         const CPU: u64 = 2_000_000_000;
-        let steps = |cap, waits_per_s: u64, seconds: usize| {
+        let steps_of = |cpu_ns: u64, cap, ns_per_s: u64, seconds: usize| {
             let mut brake = LockBrake::new(cap);
-            let (mut now, mut is_on) = (Reading { waits: 7, cpu_ns: 7 }, true);
+            let (mut now, mut is_on) = (Reading { cost_ns: 7, cpu_ns: 7 }, true);
             let mut counted = 0;
             for _ in 0..seconds {
-                now.cpu_ns += CPU;
-                now.waits += if is_on { waits_per_s } else { 0 };
+                now.cpu_ns += cpu_ns;
+                now.cost_ns += if is_on { ns_per_s } else { 0 };
                 counted += u32::from(is_on);
                 match brake.judge(now) {
                     Step::GoOn => {}
@@ -89,11 +88,13 @@ mod tests {
             }
             counted
         };
-        // 1% of two processors pays for 20,000 waits a second.
-        assert_eq!(steps(Some(10_000), 19_000, 100), 100);
-        assert!((19..22).contains(&steps(Some(10_000), 100_000, 100)));
-        assert_eq!(steps(None, 1_000_000, 100), 100);
-        // In a process that is idle, few are as much.
-        assert!(steps(Some(10_000), u64::from(u32::MAX), 200) < 6);
+        let steps = |cap, ns_per_s, seconds| steps_of(CPU, cap, ns_per_s, seconds);
+        // 1% of two processors pays for 20 ms of each second.
+        assert_eq!(steps(Some(10_000), 19_000_000, 100), 100);
+        assert!((19..22).contains(&steps(Some(10_000), 100_000_000, 100)));
+        assert_eq!(steps(None, CPU, 100), 100);
+        assert!(steps(Some(10_000), 2 * CPU, 200) < 6);
+        // In an idle process, a few are no matter.
+        assert_eq!(steps_of(1_000, Some(10_000), 1_900_000, 100), 100);
     }
 }
