@@ -113,6 +113,10 @@ fn top_has_the_exact_counts_of_the_hottest_methods() {
         assert_eq!(shown(&top), expected, "{jdk}");
         assert_eq!(top["methods_called"], 5, "{jdk}");
         assert_eq!(top["profiling"], true, "{jdk}");
+        let thrown = &top["exceptions"][0];
+        assert_eq!(thrown["exception"], "java.lang.IllegalStateException", "{jdk}: {thrown}");
+        assert_eq!(thrown["method"]["method"], "middle", "{jdk}: {thrown}");
+        assert_eq!((&thrown["began"], &thrown["thrown"]), (&600.into(), &600.into()), "{jdk}");
         // All of it in the last minute, whatever was written meanwhile.
         text(port, &["flush"]);
         assert_eq!(shown(&json(port, &["top", "--minute"])), expected, "{jdk}");
@@ -130,7 +134,9 @@ fn top_has_the_exact_counts_of_the_hottest_methods() {
         }
         let lines = text(port, &["top", "3"]);
         let lines: Vec<&str> = lines.lines().collect();
-        assert_eq!(lines.len(), 3 + 3 + 3, "{jdk}: {lines:?}");
+        assert_eq!(lines.len(), 3 + 3 + 3 + 1, "{jdk}: {lines:?}");
+        let thrown = "exceptions: 1200 began, ended 1200 calls, java.lang.IllegalStateException, ";
+        assert!(lines[9].starts_with(thrown), "{jdk}: {lines:?}");
         assert!(lines[6].starts_with("1: self ") && lines[8].starts_with("3: self "), "{lines:?}");
         let all = text(port, &["top", "1000"]);
         let middle = "calls 6000, throws 1200, programs.Phases$Work.middle(I)V\n";

@@ -9,6 +9,7 @@ use super::answer::{Answer, SHOWN};
 use super::blocked;
 use crate::drain::hot_methods::{Hottest, Sum};
 use crate::drain::hot_samples::{HotSampled, SampledName};
+use crate::drain::hot_sums::{EventSum, HotEvent, HotEvents};
 use crate::drain::in_flight::{BusyThread, InFlight, OUTERMOST, RunningCall};
 use crate::instrument::method_states::MethodStates;
 use crate::instrument::methods::Method;
@@ -73,6 +74,54 @@ pub(super) fn add_top(answer: &mut Answer, top: &Hottest, names: &[(Method, bool
     if let Some(sampled) = &top.sampled {
         add_sampled(answer, sampled);
     }
+    add_events(answer, &top.events);
+}
+
+/// Adds lock waits, allocations and exceptions.
+fn add_events(answer: &mut Answer, events: &HotEvents) {
+    let HotEvents { locks, allocations, exceptions } = events;
+    let mut rows = Vec::new();
+    for event in locks {
+        let (waits, ns) = sums(event);
+        answer.line("lock", format!("{} in {waits} waits, {}", human::duration(ns), named(event)));
+        rows.push(event_value(event, "lock", json!({ "waits": waits, "total_ns": ns })));
+    }
+    answer.value("locks", std::mem::take(&mut rows));
+    for event in allocations {
+        let (objects, bytes) = sums(event);
+        let line = format!("{} in {objects} objects, {}", human::bytes(bytes), named(event));
+        answer.line("allocated", line);
+        rows.push(json!({ "class": event.class, "objects": objects, "bytes": bytes }));
+    }
+    answer.value("allocations", std::mem::take(&mut rows));
+    for event in exceptions {
+        let (thrown, began) = sums(event);
+        let line = format!("{began} began, ended {thrown} calls, {}", named(event));
+        answer.line("exceptions", line);
+        rows.push(event_value(event, "exception", json!({ "began": began, "thrown": thrown })));
+    }
+    answer.value("exceptions", rows);
+}
+
+fn sums(event: &HotEvent) -> (u64, u64) {
+    let EventSum { count, amount } = event.sum;
+    (count.max(0).unsigned_abs(), amount.max(0).unsigned_abs())
+}
+
+/// The class, and the method if it is known.
+fn named(event: &HotEvent) -> String {
+    let method = event.method.as_ref().map(|method| format!(", {}", method.line_name()));
+    one_line(&event.class) + &method.unwrap_or_default()
+}
+
+/// An object with the class under `key`, the method, which is `null` if it is not known, and values.
+fn event_value(event: &HotEvent, key: &str, values: Value) -> Value {
+    let method = event.method.as_ref().map_or(Value::Null, name_value);
+    let mut all = Map::from_iter([(key.to_owned(), json!(event.class)), ("method".into(), method)]);
+    if let Value::Object(values) = values {
+        all.extend(values);
+    }
+    Value::Object(all)
 }
 
 /// Adds CPU time and waiting by samples.

@@ -4,9 +4,11 @@ use log_format::ids::{SampledStackId, StackId, ThreadId};
 use log_format::rows::{AllocationRow, counter};
 
 use crate::allocations::{self, Allocation};
+use crate::drain::hot_sums::HotSums;
 use crate::drain::samples::{Context, Samples};
 use crate::drain::seconds::{SampleCounter, SampleCounts, Seconds};
 use crate::jvm::class_names;
+use crate::log::run_log::Now;
 use crate::sampling::sampler::Sampler;
 use crate::sys::clock::{self, as_u64};
 
@@ -30,13 +32,16 @@ struct Sum {
 pub(super) struct Allocations {
     seconds: Seconds<Key, Sum>,
     counter: SampleCounter,
+    /// Objects and bytes by class.
+    pub(super) hot: HotSums<u32>,
 }
 
 impl Allocations {
     /// A run begins: what is left of the one before is not its own.
-    pub(super) fn new() -> Self {
+    pub(super) fn new(now: Now) -> Self {
         allocations::forget();
-        Self { seconds: Seconds::default(), counter: SampleCounter::begin(allocations::dropped) }
+        let counter = SampleCounter::begin(allocations::dropped);
+        Self { seconds: Seconds::default(), counter, hot: HotSums::new(now) }
     }
 
     /// Takes the samples since the last call.
@@ -62,6 +67,8 @@ impl Allocations {
     ) {
         let Allocation { at, os_id, virtual_thread, class, objects, bytes, stack } = allocation;
         let at_ns = context.anchors.unix_ns(*at);
+        let [of_objects, of_bytes] = [objects, bytes].map(|of| as_u64(of.round()).cast_signed());
+        self.hot.add(*class, of_objects, of_bytes);
         let key = Key {
             thread: match virtual_thread {
                 Some(number) => (context.virtual_thread)(number.get()),

@@ -5,8 +5,10 @@ use std::collections::{BTreeMap, HashMap};
 use log_format::ids::{MethodId, ThreadId};
 use log_format::rows::{ExceptionExampleRow, ExceptionRow, counter};
 
+use crate::drain::hot_sums::HotSums;
 use crate::drain::samples::{Context, Samples};
 use crate::exceptions::{self, Example};
+use crate::log::run_log::Now;
 use crate::probe::throws::{self, Correction};
 use crate::probe::totals::{Added, UNSEEN};
 use crate::sampling::sampler::Sampler;
@@ -20,6 +22,8 @@ const OTHER: u32 = 0;
 #[derive(Debug)]
 pub(crate) struct Exceptions {
     sums: Sums,
+    /// Calls that they ended and how many began, by class and method.
+    pub(super) hot: HotSums<(u32, MethodId)>,
     /// What was lost when the run began.
     lost_before: u64,
     dropped_before: u64,
@@ -88,11 +92,12 @@ impl Sums {
 
 impl Exceptions {
     /// A run begins: what is left of the one before is not its own.
-    pub(super) fn begin_run() -> Self {
+    pub(super) fn begin_run(now: Now) -> Self {
         drop((throws::take_corrections(), exceptions::take_examples()));
         exceptions::begin_interval();
         Self {
             sums: Sums::default(),
+            hot: HotSums::new(now),
             lost_before: throws::lost(),
             dropped_before: exceptions::dropped(),
             over_budget: 0,
@@ -108,16 +113,28 @@ impl Exceptions {
         }
         let [thrown, began] =
             [since.throws, since.began].map(|count| i64::try_from(count).unwrap_or(i64::MAX));
-        self.sums.add(method, since.class, Correction { thrown, began });
+        self.add_to_sums(method, since.class, Correction { thrown, began });
         began > 0
+    }
+
+    fn add_to_sums(&mut self, method: MethodId, class: u32, by: Correction) {
+        self.sums.add(method, class, by);
+        if class != UNSEEN {
+            self.hot.add((class, method), by.thrown, by.began);
+        }
+    }
+
+    /// Adds what was found out later.
+    pub(super) fn correct(&mut self) {
+        for (class, method, correction) in throws::take_corrections() {
+            self.add_to_sums(method, class, correction);
+        }
     }
 
     /// The rows of an interval that ends now.
     pub(super) fn take_rows(&mut self, start_ns: u64) -> Vec<ExceptionRow> {
         exceptions::begin_interval();
-        for (class, method, correction) in throws::take_corrections() {
-            self.sums.add(method, class, correction);
-        }
+        self.correct();
         self.sums.take_rows(start_ns, exceptions::name)
     }
 

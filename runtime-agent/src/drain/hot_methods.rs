@@ -10,6 +10,7 @@ use std::collections::HashMap;
 use log_format::ids::MethodId;
 
 use crate::drain::hot_samples::HotSampled;
+use crate::drain::hot_sums::HotEvents;
 use crate::drain::time_slices::{MINUTE_NS, Period, TimeSlices};
 use crate::log::run_log::Now;
 use crate::probe::totals::Added;
@@ -38,6 +39,8 @@ pub(crate) struct Hottest {
     pub methods: Vec<(MethodId, Sum)>,
     /// What samples say of it, if there are any.
     pub sampled: Option<HotSampled>,
+    /// Lock waits, allocations and exceptions of it.
+    pub events: HotEvents,
 }
 
 /// What a method did since the last reading.
@@ -150,7 +153,8 @@ impl HotMethods {
         let covers_ns = now.since(began);
         let is_short = period == Period::Minute && covers_ns < MINUTE_NS;
         let since_ns = began.unix_ns;
-        Hottest { since_ns, covers_ns, is_short, called, methods, sampled: None }
+        let events = HotEvents::default();
+        Hottest { since_ns, covers_ns, is_short, called, methods, sampled: None, events }
     }
 }
 

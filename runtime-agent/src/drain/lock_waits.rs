@@ -1,11 +1,15 @@
-//! Turns waits for locks into rows.
+//! Sums up waits for locks, and turns them into rows.
 
-use log_format::ids::ThreadId;
-use log_format::rows::{LockWaitRow, counter};
+use std::collections::HashMap;
 
+use log_format::ids::{MethodId, ThreadId};
+use log_format::rows::{LockRow, LockWaitRow, counter};
+
+use crate::drain::hot_sums::HotSums;
 use crate::drain::samples::{Context, Samples};
 use crate::jvm::class_names;
-use crate::locks::{self, Counts, LongWait, Owner};
+use crate::locks::{self, Counts, LongWait, Owner, WaitSum};
+use crate::log::run_log::Now;
 use crate::sampling::sampler::Sampler;
 use crate::sys::clock;
 
@@ -15,13 +19,42 @@ pub(super) struct LockWaits {
     /// What was counted when the run began.
     before: Counts,
     over_budget: u64,
+    /// All waits of the interval, by the lock's class and the method.
+    sums: HashMap<(u32, MethodId), WaitSum>,
+    /// Those for locks: how many, and their time.
+    pub(super) hot: HotSums<(u32, MethodId)>,
 }
 
 impl LockWaits {
     /// A run begins: what is left of the one before is not its own.
-    pub(super) fn new() -> Self {
+    pub(super) fn new(now: Now) -> Self {
         locks::forget();
-        Self { before: Counts::now(), over_budget: 0 }
+        let (before, hot) = (Counts::now(), HotSums::new(now));
+        Self { before, over_budget: 0, sums: HashMap::new(), hot }
+    }
+
+    /// Adds the waits that have ended since the last call.
+    pub(super) fn collect(&mut self) {
+        for (key, sum) in locks::take_sums() {
+            self.sums.entry(key).or_insert(WaitSum::NONE).merge(&sum);
+            if locks::may_have_owner(key.0) {
+                let (waits, ns) = sum.waits_and_ns();
+                self.hot.add(key, waits.cast_signed(), ns.cast_signed());
+            }
+        }
+    }
+
+    /// The rows of an interval that ends now.
+    pub(super) fn take_rows(&mut self, start_ns: u64) -> Vec<LockRow> {
+        self.collect();
+        let mut sums: Vec<_> = std::mem::take(&mut self.sums).into_iter().collect();
+        sums.sort_unstable_by_key(|(key, _)| *key);
+        sums.iter().map(|((class, method), sum)| sum.row(start_ns, *class, *method)).collect()
+    }
+
+    /// Approximate memory that they use.
+    pub(super) fn bytes(&self) -> usize {
+        self.sums.capacity() * size_of::<((u32, MethodId), WaitSum)>()
     }
 
     /// Counts waits that are not written, to leave the hour's budget to recorded calls.

@@ -7,6 +7,7 @@ pub(crate) mod events;
 pub(crate) mod exceptions;
 pub(crate) mod hot_methods;
 pub(crate) mod hot_samples;
+pub(crate) mod hot_sums;
 pub(crate) mod in_flight;
 pub(crate) mod interval;
 mod lock_waits;

@@ -28,7 +28,7 @@ pub(crate) use self::in_progress::{InProgress, Key, Owner, all, set_owner, take_
 pub(crate) use self::kinds::kind;
 pub(crate) use self::long_waits::{LongWait, take as take_long_waits};
 pub(crate) use self::parks::{blocker_of, owner_of};
-pub(crate) use self::sums::take_rows;
+pub(crate) use self::sums::{WaitSum, take_sums};
 pub(crate) use self::waits::{Counts, cost_ns, enter, entered, is_on, may_have_owner, skip_second};
 
 const EVENTS: [jvmti::jvmtiEvent; 2] =

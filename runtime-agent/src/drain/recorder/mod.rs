@@ -2,6 +2,7 @@
 //! control requests. All of it runs on one thread, so nothing here is shared.
 
 mod counters;
+mod hot_events;
 mod sampled_bytes;
 mod sampling;
 mod thresholds;
@@ -38,7 +39,6 @@ use crate::instrument::guards::Rule;
 use crate::instrument::methods::Methods;
 use crate::instrument::postponed::Postponed;
 use crate::jvm::loaders;
-use crate::locks;
 use crate::log::LogFigures;
 use crate::log::budget::Budget;
 use crate::log::run_log::{Now, RunLog};
@@ -100,6 +100,7 @@ impl Recorder {
         java: Box<dyn JavaThreads>,
     ) -> Self {
         probe::set_threshold_ns(threshold_ns);
+        let now = Now::read();
         Self {
             log,
             clock: RunClock::new(),
@@ -110,7 +111,7 @@ impl Recorder {
             budget: Budget::new(hour_bytes),
             slice: RecordSlice::default(),
             interval: Interval::first(clock::unix_ns()),
-            hot: HotMethods::new(Now::read()),
+            hot: HotMethods::new(now),
             events: Events::default(),
             recording_since: None,
             muted_methods: None,
@@ -121,10 +122,10 @@ impl Recorder {
             account: Account::new(),
             is_ceiling_told: false,
             sampled: SampledBytes::of(Hour::of_unix_ns(0)),
-            lock_waits: LockWaits::new(),
-            allocations: Allocations::new(),
+            lock_waits: LockWaits::new(now),
+            allocations: Allocations::new(now),
             traces: Traces::begin_run(),
-            exceptions: Exceptions::begin_run(),
+            exceptions: Exceptions::begin_run(now),
         }
     }
 
@@ -170,7 +171,8 @@ impl Recorder {
         self.drain(probe::recording());
         self.read_totals();
         let sampled = self.registry.samples.hottest(period, count);
-        Hottest { sampled, ..self.hot.hottest(period, count, Now::read()) }
+        let events = self.hot_events(period, count);
+        Hottest { sampled, events, ..self.hot.hottest(period, count, Now::read()) }
     }
 
     /// Those of the methods that were called at least so often, at most `count` of them.
@@ -246,7 +248,7 @@ impl Recorder {
         }
         if self.hot.is_slice_over(now) {
             self.read_totals();
-            self.hot.next_slice(now);
+            self.next_slice(now);
         }
         if self.interval.is_over(now.unix_ns) {
             self.end_interval();
@@ -257,7 +259,8 @@ impl Recorder {
 
     /// Counts the memory used here, and reports once if none is left for others.
     fn count_memory(&mut self) {
-        self.account.set(self.registry.bytes() + self.slice.bytes());
+        let bytes = self.registry.bytes() + self.slice.bytes() + self.lock_waits.bytes();
+        self.account.set(bytes);
         if !self.is_ceiling_told && memory::take_refusal() {
             self.is_ceiling_told = true;
             let (used, max) = memory::used_and_max();
@@ -500,7 +503,8 @@ impl Recorder {
         for rows in interval.rows() {
             self.log.add_stats(&rows, &self.registry);
         }
-        self.log.add_locks(&locks::take_rows(interval.start_ns), &self.registry);
+        let waits = self.lock_waits.take_rows(interval.start_ns);
+        self.log.add_locks(&waits, &self.registry);
         let exceptions = self.exceptions.take_rows(interval.start_ns);
         self.log.add_exceptions(&exceptions, &self.registry);
         self.log.add_counters(&counters);
