@@ -1,32 +1,57 @@
 //! A service with a lock that is fought over, an export that allocates, and an endpoint that throws: reports name all
-//! three, and JFR's own recording of the same run agrees.
+//! three, and JFR and async-profiler agree, each in the same run.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
-use test_classes::{Java, Jdk, Profile, artifacts, classes, jdks, lock_waits};
+use test_classes::{
+    Finished, Java, Jdk, Profile, Running, artifacts, classes, jdks, library, lock_waits,
+};
+use zip::ZipArchive;
 
 const LOCK: &str = "programs.Trouble$Stock";
 const EXCEPTION: &str = "programs.Trouble$NoSuchSymbol";
 
-/// Runs the service; the numbers that it printed.
-fn run(jdk: &Jdk, logs: &Path, recording: Option<&Path>) -> BTreeMap<String, f64> {
+/// Starts the service, with another profiler before our agent.
+fn start(jdk: &Jdk, logs: &Path, other: Option<String>) -> Running {
     let options = format!("port=off,alloc=256k,exception_messages=on,logs={}", logs.display());
-    let jfr = recording.map(|file| {
-        let events = "jdk.JavaMonitorEnter#threshold=1ms,jdk.JavaExceptionThrow#enabled=true";
-        let file = file.display();
-        format!("-XX:StartFlightRecording:settings=profile,{events},filename={file}")
-    });
-    let java = Java::new(jdk).args(jfr).agent(&options).main(classes(), "programs.Trouble");
-    let finished = java.arg("6").run();
+    let java = Java::new(jdk).args(other).agent(&options).main(classes(), "programs.Trouble");
+    java.arg("6").start()
+}
+
+/// Runs the service; the numbers that it printed.
+fn run(jdk: &Jdk, logs: &Path, other: Option<String>) -> BTreeMap<String, f64> {
+    let finished = start(jdk, logs, other).wait();
     assert_eq!(finished.status, Some(0), "{jdk}: {}", finished.stderr);
+    printed(&finished)
+}
+
+fn printed(finished: &Finished) -> BTreeMap<String, f64> {
     let line = |line: &str| {
         let (name, number) = line.split_once(' ')?;
         Some((name.to_owned(), number.parse().ok()?))
     };
     finished.stdout.lines().filter_map(line).collect()
+}
+
+/// JFR's recording to a file.
+fn jfr(file: &Path) -> String {
+    let events = "jdk.JavaMonitorEnter#threshold=1ms,jdk.JavaExceptionThrow#enabled=true";
+    format!("-XX:StartFlightRecording:settings=profile,{events},filename={}", file.display())
+}
+
+/// The stack with the greatest weight, from the outermost frame, and the weight of all.
+fn heaviest(collapsed: &str) -> (&str, u64) {
+    let lines = collapsed.lines().filter_map(|line| {
+        let (stack, weight) = line.rsplit_once(' ')?;
+        Some((stack, weight.parse::<u64>().ok()?))
+    });
+    let all = lines.clone().map(|(_, weight)| weight).sum();
+    (lines.max_by_key(|(_, weight)| *weight).unwrap_or_default().0, all)
 }
 
 fn report(logs: &Path, arguments: &[&str]) -> String {
@@ -40,28 +65,22 @@ fn a_report_names_the_lock_the_class_and_the_exception() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let logs = folder.path().join("logs");
         let truth = run(jdk, &logs, None);
-        check(jdk, &logs, &truth);
+        check(jdk, &logs, &truth, true);
         // Flame graphs lead to the same places.
-        let heaviest = |of: &str| {
-            let text = report(&logs, &["--flame", of, "--format", "collapsed"]);
-            let weight = |line: &&str| {
-                line.rsplit_once(' ').and_then(|(_, weight)| weight.parse::<u64>().ok())
-            };
-            text.lines().max_by_key(weight).unwrap_or_default().to_owned()
-        };
         for (of, frames) in [
             ("lock", ["programs.Trouble.handle", "programs.Trouble$Stock.reserve"]),
             ("alloc", ["programs.Trouble$Export.run;programs.Trouble$Export.row", "[new char[]]"]),
             ("exceptions", ["Trouble$Quotes.quote;programs.Trouble$Quotes.price", "NoSuchSymbol]"]),
         ] {
-            let stack = heaviest(of);
+            let text = report(&logs, &["--flame", of, "--format", "collapsed"]);
+            let (stack, _) = heaviest(&text);
             assert!(frames.iter().all(|frame| stack.contains(frame)), "{jdk}: {of}: {stack}");
         }
     }
 }
 
-/// What the report says first is right.
-fn check(jdk: &Jdk, logs: &Path, truth: &BTreeMap<String, f64>) {
+/// What the report says first is right; it has nothing of allocations if another profiler samples them.
+fn check(jdk: &Jdk, logs: &Path, truth: &BTreeMap<String, f64>, is_alloc_ours: bool) {
     let json: Value =
         serde_json::from_str(&report(logs, &["--format", "json"])).expect("a report in JSON");
     let lock = &json["lock_waits"]["locks"][0];
@@ -70,11 +89,15 @@ fn check(jdk: &Jdk, logs: &Path, truth: &BTreeMap<String, f64>) {
     assert_eq!(lock["site"]["method"], "handle", "{jdk}: {lock}");
     let waits = lock["waits"].as_f64().expect("a number");
     assert!(waits <= truth["reservations"] && waits > truth["reservations"] / 4.0, "{jdk}: {lock}");
-    let class = &json["allocations"]["classes"][0];
-    assert_eq!(class["class"], "char[]", "{jdk}: {class}");
-    assert_eq!(class["site"]["method"], "row", "{jdk}: {class}");
-    let share = class["bytes"].as_f64().expect("bytes") / truth["exported"];
-    assert!((0.8..1.2).contains(&share), "{jdk}: {share} of the bytes");
+    if is_alloc_ours {
+        let class = &json["allocations"]["classes"][0];
+        assert_eq!(class["class"], "char[]", "{jdk}: {class}");
+        assert_eq!(class["site"]["method"], "row", "{jdk}: {class}");
+        let share = class["bytes"].as_f64().expect("bytes") / truth["exported"];
+        assert!((0.8..1.2).contains(&share), "{jdk}: {share} of the bytes");
+    } else {
+        assert!(json["allocations"]["classes"][0].is_null(), "{jdk}: {}", json["allocations"]);
+    }
     let thrown = &json["exceptions"]["rows"][0];
     assert_eq!(thrown["class"], EXCEPTION, "{jdk}: {thrown}");
     assert_eq!(thrown["site"]["method"], "price", "{jdk}: {thrown}");
@@ -88,8 +111,8 @@ fn jfr_agrees_on_the_same_run() {
     for jdk in jdks().iter().filter(|jdk| jdk.has_compiler()) {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let (logs, recording) = (folder.path().join("logs"), folder.path().join("own.jfr"));
-        let truth = run(jdk, &logs, Some(&recording));
-        check(jdk, &logs, &truth);
+        let truth = run(jdk, &logs, Some(jfr(&recording)));
+        check(jdk, &logs, &truth, true);
         let events = |name: &str| {
             let mut jfr = Command::new(jdk.home.join("bin/jfr"));
             let out = jfr.args(["print", "--json", "--events", name]).arg(&recording).output();
@@ -117,5 +140,57 @@ fn jfr_agrees_on_the_same_run() {
         }
         let first = weights.iter().max_by(|one, other| one.1.total_cmp(other.1));
         assert_eq!(first.map(|(class, _)| class.as_str()), Some("[C"), "{jdk}: {weights:?}");
+    }
+}
+
+/// async-profiler's library, in this folder.
+fn async_profiler(folder: &Path) -> PathBuf {
+    let file = File::open(library("async-profiler")).expect("a jar");
+    let mut jar = ZipArchive::new(file).expect("a jar");
+    let machine = if cfg!(target_arch = "aarch64") { "linux-arm64" } else { "linux-x64" };
+    let name = format!("{machine}/libasyncProfiler.so");
+    let path = folder.join("libasyncProfiler.so");
+    let mut library = jar.by_name(&name).expect("a library for this machine");
+    io::copy(&mut library, &mut File::create(&path).expect("a file")).expect("a copy");
+    path
+}
+
+#[test]
+fn async_profiler_agrees_on_the_same_run() {
+    let jdk = jdks().last().expect("a JDK");
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let library = async_profiler(folder.path());
+    let path = |name: &str, what: &str| folder.path().join(format!("{name}.{what}"));
+    // It takes one of these events at a time, unless it writes JFR.
+    let runs = [
+        ("lock", "event=lock,lock=1ms,total"),
+        ("alloc", "event=alloc,alloc=256k,total"),
+        ("throws", "event=programs.Trouble$NoSuchSymbol.<init>"),
+    ];
+    let started = runs.map(|(name, event)| {
+        let (library, file) = (library.display(), path(name, "collapsed"));
+        let other = format!("-agentpath:{library}=start,{event},collapsed,file={}", file.display());
+        start(jdk, &path(name, "logs"), Some(other))
+    });
+    for ((name, _), running) in runs.iter().zip(started) {
+        let finished = running.wait();
+        assert_eq!(finished.status, Some(0), "{name}: {}", finished.stderr);
+        let truth = printed(&finished);
+        // One agent can sample allocations, the first.
+        let is_alloc_ours = *name != "alloc";
+        let told = "the JVM refuses to sample allocations: another agent does";
+        assert_ne!(finished.stderr.contains(told), is_alloc_ours, "{name}: {}", finished.stderr);
+        check(jdk, &path(name, "logs"), &truth, is_alloc_ours);
+        let theirs = fs::read_to_string(path(name, "collapsed")).expect("collapsed stacks");
+        let (stack, all) = heaviest(&theirs);
+        let frames = match *name {
+            "lock" => ["Trouble.handle", "Trouble$Stock"],
+            "alloc" => ["Trouble$Export.row", "char[]"],
+            _ => ["Trouble$Quotes.price", "NoSuchSymbol.<init>"],
+        };
+        assert!(frames.iter().all(|frame| stack.contains(frame)), "{name}: {stack}");
+        if *name == "throws" {
+            assert_eq!(all as f64, truth["unknown"], "{theirs}");
+        }
     }
 }
