@@ -171,6 +171,14 @@ class Ours(Peer):
         return list(csv.DictReader(done.stdout.splitlines()))
 
 
+class Traced(Ours):
+    """Every method is traced: what a call costs of which no stack is taken. `recording` beside it has the same probes."""
+
+    def options(self, workload, scratch):
+        self.more = f",overhead=off,cpu=1s,wall=off,trace={workload.measured}:1000000"
+        return super().options(workload, scratch)
+
+
 class Before(Ours):
     """Another build, in the folder BEFORE."""
 
@@ -372,6 +380,7 @@ PEERS = {
     "budget": Budget,
     "before-budget": BeforeBudget,
     "unsampled": Unsampled,
+    "traced": Traced,
     "nothing": Nothing,
     "samples": Sampling,
     "samples-1ms": Sampling1ms,
@@ -394,6 +403,7 @@ LONG_NAMES = {
     "budget": "this agent, as it comes",
     "before-budget": "the build in BEFORE, as it comes",
     "unsampled": "this agent, cpu=off",
+    "traced": "this agent, overhead=off, all traced, one stack in 1,000,000 calls",
     "nothing": "this agent, no probes, cpu=off",
     "samples": "this agent, no probes",
     "samples-1ms": "this agent, no probes, cpu=1ms without cap",
@@ -410,7 +420,7 @@ LONG_NAMES = {
 }
 
 
-SAMPLERS = ("unsampled", "nothing", "samples", "samples-1ms", "samples-capped", "async-samples", "async-samples-1ms")
+SAMPLERS = ("unsampled", "traced", "nothing", "samples", "samples-1ms", "samples-capped", "async-samples", "async-samples-1ms")
 USUAL = [name for name in PEERS if not name.startswith("before") and name not in SAMPLERS]
 LONG = ("plain", "budget", "before-budget", "unsampled", "samples", "nothing")
 
