@@ -119,7 +119,8 @@ fn five_hundred_threads_and_twenty_thousand_methods() {
         // 16 kB a thread, and what samples take.
         assert!(idle < THREADS * 16 + 1_000 + NATIVE, "{jdk}: {kb:?}");
         assert!(called < 100_000 + NATIVE, "{jdk}: {kb:?}");
-        assert!(recursed < called + 2_000, "{jdk}: {kb:?}");
+        // Stacks that are not returned would take 10 MB. Samples of deep stacks take more on a busy machine.
+        assert!(recursed < called + 5_000, "{jdk}: {kb:?}");
         assert_eq!(generated(&profile), 2 * GENERATED, "{jdk}: of `call` and of what it calls");
         let recurse = profile.counts["programs.Crowd recurse (I)V"].calls;
         assert_eq!(recurse, 2 * 20 * 10_001, "{jdk}");

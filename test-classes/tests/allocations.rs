@@ -28,6 +28,12 @@ fn report(logs: &Path) -> serde_json::Value {
     serde_json::from_slice(&out.stdout).expect("JSON")
 }
 
+/// How much JDK 11 samples too often, of this program's classes: it often samples what comes after a large object. In ten runs, `byte[]` were 0 to 4% too many, `long[]` 6 to 15%, items 2 to 5%, all 4%. Not so on
+/// JDK 17 and 25.
+fn bias(jdk: &Jdk) -> f64 {
+    if jdk.major == 11 { 0.1 } else { 0.0 }
+}
+
 /// Compares with what the program knows: within five standard errors, and the methods too.
 fn compare(jdk: &Jdk, logs: &Path, truth: &BTreeMap<String, f64>) {
     let profile = Profile::only_run(logs);
@@ -42,7 +48,7 @@ fn compare(jdk: &Jdk, logs: &Path, truth: &BTreeMap<String, f64>) {
     for (name, class) in CLASSES {
         let (bytes, objects, samples) = sum(&|row| row.class == class);
         assert!(samples > 200, "{jdk}: {class}: {samples} samples");
-        let bound = truth[name] * 5.0 / (samples as f64).sqrt();
+        let bound = truth[name] * (bias(jdk) + 5.0 / (samples as f64).sqrt());
         let differs = (bytes as f64 - truth[name]).abs();
         assert!(differs < bound, "{jdk}: {class}: {bytes} of {}, {samples} samples", truth[name]);
         let size = bytes as f64 / objects as f64;
@@ -57,7 +63,8 @@ fn compare(jdk: &Jdk, logs: &Path, truth: &BTreeMap<String, f64>) {
     let all = sum(&|_| true);
     assert_eq!(profile.counter(counter::ALLOCATION_SAMPLES), all.2, "{jdk}");
     let wanted: f64 = CLASSES.iter().map(|(name, _)| truth[*name]).sum();
-    assert!((all.0 as f64 / wanted - 1.0).abs() < 0.05, "{jdk}: {} of {wanted}", all.0);
+    let differs = (all.0 as f64 / wanted - 1.0).abs();
+    assert!(differs < 0.05 + bias(jdk) / 2.0, "{jdk}: {} of {wanted}", all.0);
     let report = report(logs);
     let classes = report["allocations"]["classes"].as_array().expect("classes");
     let sites = ["makeBytes", "makeItems", "makeLongs"];
