@@ -47,14 +47,16 @@ fn allocations_are_summed_up_by_class_and_by_site() {
     );
 }
 
-/// Rates are of what was recorded in the hour.
+/// Rates are of the time in the hour in which allocations were sampled.
 #[test]
 fn several_hours_have_their_rates() {
     let logs = shop();
     let run = logs.run(RUN, "web07", 4242);
     for hour in 0..8 {
         let at = T14 + hour * HOUR;
-        run.rows(at, &[counter(at, name::RECORDED_NS, 1_000 * S)]);
+        run.rows(at, &[counter(at, name::RECORDED_NS, 2_000 * S)]);
+        let sampled_s = if hour == 0 { 950 } else { 1_000 };
+        run.rows(at, &[counter(at, name::ALLOCATION_NS, sampled_s * S)]);
         if hour > 0 {
             run.rows(at, &[allocated(at + MIN, 1, "byte[]", [hour * 2_000_000, 1, 1], 1)]);
         }
@@ -75,7 +77,7 @@ fn several_hours_have_their_rates() {
            2026-11-20T20:00Z        12.0 kB a second\n  \
            2026-11-20T21:00Z        14.0 kB a second\n    and 2 hours with less"
     );
-    // A part of an hour: 940 s of it recorded.
+    // A part of an hour: 940 s of it with allocations sampled.
     assert_eq!(
         rates(&["--from", "20:01", "--to", "21:30"]),
         "  2026-11-20T20:00Z        12.8 kB a second\n  \

@@ -483,6 +483,8 @@ pub mod counter {
     pub const ALLOCATION_SAMPLES: &str = "allocation_samples";
     /// Of them, those that were not written: too many at once, or the hour's log budget.
     pub const ALLOCATION_SAMPLES_DROPPED: &str = "allocation_samples_dropped";
+    /// How long allocations were sampled, in nanoseconds.
+    pub const ALLOCATION_NS: &str = "allocation_ns";
     /// A gauge: how many bytes are between two sampled allocations.
     pub const ALLOCATION_INTERVAL: &str = "allocation_interval_bytes";
     /// Sampled calls of traced methods.

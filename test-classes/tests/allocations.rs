@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use log_format::rows::{AllocationRow, counter};
 use test_classes::{
@@ -172,6 +173,8 @@ fn a_command_turns_it_on_and_off() {
         };
         program.ask("allocate");
         assert_eq!(samples(), (None, Some(0)), "{jdk}");
+        let mut on_for = Duration::ZERO;
+        let mut since = Instant::now();
         let on = tprofiler_json(port, &["alloc", "64k"]);
         assert_eq!(on["alloc_bytes"], 64 << 10, "{jdk}: {on}");
         assert_eq!(tprofiler_json(port, &["options"])["options"]["alloc"], "64k", "{jdk}");
@@ -181,17 +184,30 @@ fn a_command_turns_it_on_and_off() {
         assert!(first > Some(30), "{jdk}: {first:?}");
         // It stays on when recording stops and starts.
         tprofiler_json(port, &["stop"]);
+        on_for += since.elapsed();
+        std::thread::sleep(Duration::from_millis(500));
         program.ask("allocate");
         assert_eq!(samples().1, first, "{jdk}");
+        since = Instant::now();
         tprofiler_json(port, &["start"]);
+        std::thread::sleep(Duration::from_millis(200));
         program.ask("allocate");
         assert!(samples().1 > first, "{jdk}: {first:?}");
         assert_eq!(tprofiler_json(port, &["alloc", "off"])["alloc_bytes"].as_u64(), None);
+        on_for += since.elapsed();
+        std::thread::sleep(Duration::from_millis(500));
         let last = samples();
         program.ask("allocate");
         assert_eq!(samples(), last, "{jdk}");
         let wrong = tprofiler(port, &["alloc", "3x"]);
         assert!(error_line(&wrong).contains("is neither off nor from 1k to 1g"), "{wrong:?}");
         assert_eq!(program.end().status, Some(0), "{jdk}");
+        // The log knows for how long: reports divide by that.
+        let told = Profile::only_run(logs.path()).counter(counter::ALLOCATION_NS);
+        let told = Duration::from_nanos(told);
+        assert!(
+            told >= Duration::from_millis(200) && told <= on_for,
+            "{jdk}: {told:?} of {on_for:?}"
+        );
     }
 }

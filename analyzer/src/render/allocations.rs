@@ -31,7 +31,7 @@ pub(super) fn text(report: &Report, labels: &Labels, out: &mut dyn Write) -> io:
     }
     writeln!(out)?;
     let samples = plural(all.samples, "sample", "samples");
-    let rate = report.per_second(all.bytes).map(|rate| format!(", {} a second", whole(rate)));
+    let rate = per_second(report).map(|rate| format!(", {} a second", whole(rate)));
     let (total, rate) = (bytes(all.bytes), rate.unwrap_or_default());
     heading(out, &format!("Allocations: {total} by {samples}{rate}"))?;
     by_hour(hours, &report.layout.zone, out)?;
@@ -44,9 +44,18 @@ pub(super) fn text(report: &Report, labels: &Labels, out: &mut dyn Write) -> io:
     })
 }
 
+/// Bytes in a second in which allocations were sampled; `None` if a time was selected.
+#[allow(clippy::cast_precision_loss)] // A rate needs no more.
+fn per_second(report: &Report) -> Option<f64> {
+    let AllocationReport { all, sampled_ns, .. } = &report.allocations;
+    let is_known = *sampled_ns > 0 && report.selected.range.is_everything();
+    is_known.then(|| all.bytes as f64 * 1e9 / *sampled_ns as f64)
+}
+
 /// Writes a line for each hour, if there are several.
 fn by_hour(hours: &[AllocatedInHour], zone: &Zone, out: &mut dyn Write) -> io::Result<()> {
-    let rates = hours.iter().filter_map(|hour| Some((hour.start_ns, hour.per_second()?)));
+    let used = hours.iter().filter(|hour| hour.bytes > 0);
+    let rates = used.filter_map(|hour| Some((hour.start_ns, hour.per_second()?)));
     let mut rates: Vec<(u64, f64)> = rates.collect();
     if rates.len() < 2 {
         return Ok(());
@@ -207,7 +216,7 @@ impl<'r> JsonAllocations<'r> {
             bytes,
             objects,
             samples,
-            bytes_per_s: report.per_second(bytes),
+            bytes_per_s: per_second(report),
             minutes: minutes.iter().map(minute).collect(),
             classes: classes.iter().map(class).collect(),
             sites: sites.iter().map(site).collect(),

@@ -16,6 +16,8 @@ const HOUR_NS: u64 = 3_600_000_000_000;
 pub struct AllocationReport {
     /// All of it.
     pub all: Allocated,
+    /// How long it was sampled, in nanoseconds, summed over the runs.
+    pub sampled_ns: u64,
     /// By group and class, each group's with most bytes first.
     pub classes: Vec<Row<String, Method>>,
     /// By group and the method that allocates.
@@ -35,15 +37,15 @@ pub struct AllocatedInHour {
     pub start_ns: u64,
     /// The bytes.
     pub bytes: u64,
-    /// How long the runs recorded in it, summed.
-    pub recorded_ns: u64,
+    /// How long the runs sampled allocations in it, summed.
+    pub sampled_ns: u64,
 }
 
 impl AllocatedInHour {
-    /// Bytes in a second of recording; `None` if it is not known how long that was.
+    /// Bytes in a second; `None` if it is not known how long that was.
     #[must_use]
     pub fn per_second(&self) -> Option<f64> {
-        let ns = self.recorded_ns;
+        let ns = self.sampled_ns;
         (ns > 0).then(|| self.bytes as f64 * 1e9 / ns as f64)
     }
 }
@@ -62,10 +64,10 @@ pub struct Row<T, O> {
 }
 
 impl AllocationReport {
-    /// `recorded` has when each run recorded in the selected time.
+    /// `sampled` has when each run sampled allocations.
     pub(crate) fn new(
         mut sums: AllocationSums,
-        recorded: &[(u64, u64)],
+        sampled: &[(u64, u64)],
         zone: &Zone,
         label: impl Fn(Group) -> Option<String>,
     ) -> Self {
@@ -82,8 +84,10 @@ impl AllocationReport {
         });
         let sites = rows(sites, &label);
         let minutes: Vec<(u64, u64)> = std::mem::take(&mut sums.minutes).into_iter().collect();
-        let hours = hours(&minutes, recorded, zone);
-        Self { all, classes, sites, minutes, hours, stacks: std::mem::take(&mut sums.stacks) }
+        let hours = hours(&minutes, &sums.seconds, sampled, zone);
+        let sampled_ns = hours.iter().map(|hour| hour.sampled_ns).sum();
+        let stacks = std::mem::take(&mut sums.stacks);
+        Self { all, sampled_ns, classes, sites, minutes, hours, stacks }
     }
 
     /// Why there are no stacks to show, if there are none; `in_logs` if the runs have some, not selected.
@@ -95,25 +99,39 @@ impl AllocationReport {
     }
 }
 
-/// The hours in which something was allocated.
-fn hours(minutes: &[(u64, u64)], recorded: &[(u64, u64)], zone: &Zone) -> Vec<AllocatedInHour> {
+/// The hours in which something was allocated or sampled. The last interval of a run that goes on is not told yet, so an
+/// hour has at least the seconds with allocations.
+fn hours(
+    minutes: &[(u64, u64)],
+    seconds: &BTreeMap<u64, u64>,
+    sampled: &[(u64, u64)],
+    zone: &Zone,
+) -> Vec<AllocatedInHour> {
     let mut hours: BTreeMap<u64, AllocatedInHour> = BTreeMap::new();
-    for (at, bytes) in minutes {
-        let start_ns = zone.hour_start_ns(*at);
-        let none = AllocatedInHour { start_ns, bytes: 0, recorded_ns: 0 };
-        let hour = hours.entry(start_ns).or_insert(none);
-        hour.bytes = hour.bytes.saturating_add(*bytes);
-    }
-    for (from_ns, to_ns) in recorded {
+    let mut hour = |at: u64, change: &dyn Fn(&mut AllocatedInHour)| {
+        let start_ns = zone.hour_start_ns(at);
+        let none = AllocatedInHour { start_ns, bytes: 0, sampled_ns: 0 };
+        change(hours.entry(start_ns).or_insert(none));
+    };
+    for (from_ns, to_ns) in sampled {
         let mut from_ns = *from_ns;
         while from_ns < *to_ns {
-            let start_ns = zone.hour_start_ns(from_ns);
-            let end_ns = start_ns.saturating_add(HOUR_NS).min(*to_ns);
-            if let Some(hour) = hours.get_mut(&start_ns) {
-                hour.recorded_ns = hour.recorded_ns.saturating_add(end_ns - from_ns);
-            }
+            let end_ns = zone.hour_start_ns(from_ns).saturating_add(HOUR_NS).min(*to_ns);
+            let ns = end_ns - from_ns;
+            hour(from_ns, &|hour| hour.sampled_ns = hour.sampled_ns.saturating_add(ns));
             from_ns = end_ns;
         }
+    }
+    let mut seen: BTreeMap<u64, u64> = BTreeMap::new();
+    for (at, count) in seconds {
+        *seen.entry(zone.hour_start_ns(*at)).or_default() += count;
+    }
+    for (at, count) in seen {
+        let ns = count.saturating_mul(1_000_000_000);
+        hour(at, &|hour| hour.sampled_ns = hour.sampled_ns.max(ns));
+    }
+    for (at, bytes) in minutes {
+        hour(*at, &|hour| hour.bytes = hour.bytes.saturating_add(*bytes));
     }
     hours.into_values().collect()
 }
@@ -153,19 +171,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hours_have_what_was_recorded_in_them() {
+    fn hours_have_what_was_sampled_in_them() {
         const MIN: u64 = 60_000_000_000;
         let minutes = [(59 * MIN, 600), (60 * MIN, 1_200), (61 * MIN, 1_200), (200 * MIN, 7)];
-        // Two runs; that of the fourth hour is not known.
-        let recorded = [(30 * MIN, 70 * MIN), (50 * MIN, 130 * MIN)];
-        let hours = hours(&minutes, &recorded, &Zone::default());
-        let hour = |hour: u64, bytes, minutes: u64| AllocatedInHour {
+        // Two runs, and one of which the log does not tell yet how long it sampled.
+        let sampled = [(30 * MIN, 70 * MIN), (50 * MIN, 130 * MIN)];
+        let seconds = BTreeMap::from([(59 * MIN, 1), (60 * MIN, 60), (200 * MIN, 14)]);
+        let hours = hours(&minutes, &seconds, &sampled, &Zone::default());
+        let hour = |hour: u64, bytes, seconds: u64| AllocatedInHour {
             start_ns: hour * 60 * MIN,
             bytes,
-            recorded_ns: minutes * MIN,
+            sampled_ns: seconds * MIN / 60,
         };
-        assert_eq!(hours, [hour(0, 600, 40), hour(1, 2_400, 70), hour(3, 7, 0)]);
-        assert_eq!(hours[0].per_second(), Some(0.25));
-        assert_eq!(hours[2].per_second(), None);
+        let expected =
+            [hour(0, 600, 2_400), hour(1, 2_400, 4_200), hour(2, 0, 600), hour(3, 7, 14)];
+        assert_eq!(hours, expected);
+        assert_eq!((hours[0].per_second(), hours[3].per_second()), (Some(0.25), Some(0.5)));
     }
 }

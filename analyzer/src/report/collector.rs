@@ -66,8 +66,8 @@ pub struct Collector {
     recorded_ns: u64,
     /// When each run recorded in the selected time.
     recorded_times: Vec<(u64, u64)>,
-    /// The same, without the rest of intervals that are selected in part.
-    times_in_range: Vec<(u64, u64)>,
+    /// When each run sampled allocations in the selected time.
+    allocation_times: Vec<(u64, u64)>,
     /// Whether the pattern matches a method of any run, and otherwise the nearest names.
     is_named: bool,
     nearest: Nearest,
@@ -119,7 +119,7 @@ impl Collector {
         self.awaiting_totals += u64::from(run.awaits_totals);
         self.recorded_ns = self.recorded_ns.saturating_add(data.recorded.ns());
         self.recorded_times.extend(data.recorded.times(&selection.statistics_of(place)));
-        self.times_in_range.extend(data.recorded.times(&selection.range));
+        self.allocation_times.extend(data.recorded.allocation_times(&selection.range));
         self.add_names(run, place, data.names);
         self.missing.losses.merge(&data.losses);
         if !data.cut.is_empty() {
@@ -277,7 +277,7 @@ impl Collector {
     fn take_allocations(&mut self, labels: &[String], selection: &Selection) -> AllocationReport {
         let zone = &selection.zone;
         let sums = std::mem::take(&mut self.allocations);
-        AllocationReport::new(sums, &self.times_in_range, zone, |group| {
+        AllocationReport::new(sums, &self.allocation_times, zone, |group| {
             label(group, labels, &self.threads, &self.names, zone)
         })
     }

@@ -1,6 +1,6 @@
 //! Reads the sampled allocations of a run.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use log_format::ids::{SampledStackId, ThreadId};
 use log_format::names::Table;
@@ -37,12 +37,16 @@ pub fn read_allocations(
     let sampled = SampleNames::read(run, problems);
     let mut sites: HashMap<SampledStackId, Method> = HashMap::new();
     let mut known: HashMap<(String, SampledStackId), usize> = HashMap::new();
+    let mut seconds = HashSet::new();
     each_allocation(run, selection, &names, problems, |row| {
         let site = sites.entry(row.sampled_stack).or_insert_with(|| site(&row, &sampled));
         let (class, method, _) = site.parts();
         let is_selected = selection.method.as_ref().is_none_or(|of| of.method(class, &method));
         if !is_selected {
             return;
+        }
+        if seconds.insert(row.start_ns) {
+            sums.add_second(row.start_ns);
         }
         sums.add(group(row.start_ns, row.thread), &row, site);
         if selection.by == By::Thread {

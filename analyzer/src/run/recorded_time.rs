@@ -28,6 +28,8 @@ pub struct RecordedTime {
     told: Option<(u64, u64)>,
     /// How long recording was on, by interval.
     recorded_ns: BTreeMap<u64, u64>,
+    /// How long allocations were sampled, by interval.
+    allocation_ns: BTreeMap<u64, u64>,
 }
 
 impl RecordedTime {
@@ -41,6 +43,10 @@ impl RecordedTime {
         if row.name == counter::THRESHOLD_NS {
             let (first, last) = self.told.unwrap_or((row.start_ns, row.start_ns));
             self.told = Some((first.min(row.start_ns), last.max(row.start_ns)));
+        } else if row.name == counter::ALLOCATION_NS {
+            let sum = self.allocation_ns.entry(row.start_ns).or_default();
+            *sum = sum.saturating_add(row.value);
+            self.add(row.start_ns, false);
         } else if row.name == counter::RECORDED_NS {
             // If the clock was set back, two intervals may begin at the same moment.
             let sum = self.recorded_ns.entry(row.start_ns).or_default();
@@ -53,9 +59,14 @@ impl RecordedTime {
 
     /// Adds what other rows of the same run showed.
     pub fn merge(&mut self, other: &Self) {
-        for (start_ns, ns) in &other.recorded_ns {
-            let sum = self.recorded_ns.entry(*start_ns).or_default();
-            *sum = sum.saturating_add(*ns);
+        for (ours, others) in [
+            (&mut self.recorded_ns, &other.recorded_ns),
+            (&mut self.allocation_ns, &other.allocation_ns),
+        ] {
+            for (start_ns, ns) in others {
+                let sum = ours.entry(*start_ns).or_default();
+                *sum = sum.saturating_add(*ns);
+            }
         }
         for (start_ns, has_calls) in &other.intervals {
             *self.intervals.entry(*start_ns).or_default() |= has_calls;
@@ -123,6 +134,19 @@ impl RecordedTime {
             }
         }
         times
+    }
+
+    /// When allocations were sampled in `range`: times from a moment until before another. They are taken as the first part
+    /// of each interval.
+    #[must_use]
+    pub fn allocation_times(&self, range: &TimeRange) -> Vec<(u64, u64)> {
+        let clipped = |(start_ns, ns): (&u64, &u64)| {
+            let from_ns = range.from_ns.map_or(*start_ns, |from_ns| from_ns.max(*start_ns));
+            let end_ns = start_ns.saturating_add(*ns);
+            (from_ns, range.to_ns.map_or(end_ns, |to_ns| to_ns.min(end_ns)))
+        };
+        let times = self.allocation_ns.iter().map(clipped);
+        times.filter(|(from_ns, to_ns)| from_ns < to_ns).collect()
     }
 
     fn with_ends(&self) -> Vec<Interval> {

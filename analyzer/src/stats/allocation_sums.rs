@@ -40,6 +40,8 @@ pub struct AllocationSums {
     sums: HashMap<Group, HashMap<String, HashMap<Method, Allocated>>>,
     /// Bytes by the start of their minute, in unix nanoseconds.
     pub minutes: BTreeMap<u64, u64>,
+    /// How many of a minute's seconds have allocations, of each run, by the same.
+    pub seconds: BTreeMap<u64, u64>,
     /// Bytes by stack; the frame on top is the class. Empty if the report does not show them.
     pub stacks: SampledStacks,
 }
@@ -55,6 +57,11 @@ impl AllocationSums {
         }
         let Some(sites) = classes.get_mut(&row.class) else { return };
         sites.entry(site.clone()).or_default().add(&Allocated::of(row));
+    }
+
+    /// Adds a second of a run that has allocations.
+    pub fn add_second(&mut self, start_ns: u64) {
+        *self.seconds.entry(start_ns - start_ns % MINUTE_NS).or_default() += 1;
     }
 
     /// Each class and method of a group with its sum.

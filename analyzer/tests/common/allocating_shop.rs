@@ -1,7 +1,7 @@
 //! Logs with sampled allocations.
 
 use log_format::ids::{SampledStackId, StackId, ThreadId};
-use log_format::rows::AllocationRow;
+use log_format::rows::{AllocationRow, counter as name};
 
 use super::sampled_shop::{self, RUN};
 use super::*;
@@ -26,10 +26,11 @@ pub fn allocated(
     }
 }
 
-/// Allocations of exec-1 in `pay`, in `count` and in a method of the JDK that `count` calls; a minute later, in `pay`.
+/// 50 seconds with allocations of exec-1 in `pay`, in `count` and in a method of the JDK that `count` calls; a minute later, in `pay`.
 pub fn shop() -> Logs {
     let logs = sampled_shop::shop();
-    logs.run(RUN, "web07", 4242).rows(
+    let run = logs.run(RUN, "web07", 4242);
+    run.rows(T14, &[counter(T14, name::ALLOCATION_NS, 50 * S)]).rows(
         T14,
         &[
             allocated(T14 + S, 1, "byte[]", [6_000_000, 3_000, 12], 1),

@@ -24,6 +24,10 @@ static AGENT: AtomicUsize = AtomicUsize::new(0);
 /// The interval in force, in bytes.
 static INTERVAL: AtomicU64 = AtomicU64::new(0);
 static DROPPED: AtomicU64 = AtomicU64::new(0);
+/// How long allocations were sampled until they last were not, and since when they are; 0 while they are not. In
+/// nanoseconds of CLOCK_MONOTONIC, of the agent thread.
+static SAMPLED_NS: AtomicU64 = AtomicU64::new(0);
+static SINCE_NS: AtomicU64 = AtomicU64::new(0);
 static COST: AtomicU64 = AtomicU64::new(0);
 /// An event that takes longer, some 100 us, was interrupted itself.
 const MOST_TICKS: u64 = 1 << 18;
@@ -68,6 +72,13 @@ pub(crate) fn take() -> Vec<Allocation> {
     std::mem::take(&mut *queue)
 }
 
+/// How long allocations were sampled since the JVM began, in nanoseconds.
+pub(crate) fn sampled_ns() -> u64 {
+    let since_ns = SINCE_NS.load(Ordering::Relaxed);
+    let now = if since_ns == 0 { 0 } else { clock::monotonic_ns().saturating_sub(since_ns) };
+    SAMPLED_NS.load(Ordering::Relaxed) + now
+}
+
 /// The CPU time that events took of the service's threads so far, in nanoseconds.
 pub(crate) fn cost_ns() -> u64 {
     clock::ticks_to_ns(COST.load(Ordering::Relaxed))
@@ -106,6 +117,7 @@ pub(crate) fn begin(jvmti: &Jvmti, jni: &JniEnv, bytes: u64) -> Result<(), jvmti
     if begun.is_err() {
         let _ = jvmti.relinquish_capabilities(&capability());
     } else {
+        SINCE_NS.store(clock::monotonic_ns(), Ordering::Relaxed);
         IS_ON.store(true, Ordering::Release);
     }
     begun
@@ -124,6 +136,8 @@ pub(crate) fn set_interval(jvmti: &Jvmti, bytes: u64) -> Result<(), jvmti::jvmti
 /// Nothing is sampled any more, and other agents may sample.
 pub(crate) fn end(jvmti: &Jvmti) {
     if IS_ON.swap(false, Ordering::AcqRel) {
+        SAMPLED_NS.store(sampled_ns(), Ordering::Relaxed);
+        SINCE_NS.store(0, Ordering::Relaxed);
         let _ = jvmti.disable_events_global(&EVENT);
         let _ = jvmti.relinquish_capabilities(&capability());
     }

@@ -32,6 +32,8 @@ struct Sum {
 pub(super) struct Allocations {
     seconds: Seconds<Key, Sum>,
     counter: SampleCounter,
+    /// How long they were sampled before the run began.
+    sampled_before_ns: u64,
     /// Objects and bytes by class.
     pub(super) hot: HotSums<u32>,
 }
@@ -41,7 +43,8 @@ impl Allocations {
     pub(super) fn new(now: Now) -> Self {
         allocations::forget();
         let counter = SampleCounter::begin(allocations::dropped);
-        Self { seconds: Seconds::default(), counter, hot: HotSums::new(now) }
+        let (sampled_before_ns, hot) = (allocations::sampled_ns(), HotSums::new(now));
+        Self { seconds: Seconds::default(), counter, sampled_before_ns, hot }
     }
 
     /// Takes the samples since the last call.
@@ -110,8 +113,13 @@ impl Allocations {
         SampleCounts { samples: samples + allocations::waiting(), dropped }
     }
 
-    pub(super) fn counters(&self) -> [(&'static str, u64); 2] {
+    pub(super) fn counters(&self) -> [(&'static str, u64); 3] {
         let SampleCounts { samples, dropped } = self.counter.counts();
-        [(counter::ALLOCATION_SAMPLES, samples), (counter::ALLOCATION_SAMPLES_DROPPED, dropped)]
+        let sampled_ns = allocations::sampled_ns().saturating_sub(self.sampled_before_ns);
+        [
+            (counter::ALLOCATION_SAMPLES, samples),
+            (counter::ALLOCATION_SAMPLES_DROPPED, dropped),
+            (counter::ALLOCATION_NS, sampled_ns),
+        ]
     }
 }
