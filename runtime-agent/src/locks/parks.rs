@@ -11,6 +11,7 @@ use jvmti_bindings::prelude::jni;
 use log_format::rows::LockKind;
 
 use super::in_progress::Key;
+use super::waits::EndedWait;
 use super::{kinds, waits};
 use crate::jvm::class_names;
 use crate::jvm::java_threads::{self, boot_class};
@@ -124,8 +125,9 @@ fn parked(jni: &JniEnv) {
     let Some(jvmti) = java_threads::get_jvmti() else { return };
     let now = clock::ticks();
     let key = Current::new(&jvmti, jni, false).key();
-    waits::end_wait(jni, key, now, threads::java_thread_of(jni));
+    let ended = waits::end_wait(jni, key, now, threads::java_thread_of(jni));
     waits::add_cost(now);
+    ended.iter().for_each(EndedWait::keep);
 }
 
 /// The calling thread.

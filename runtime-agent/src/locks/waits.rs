@@ -31,8 +31,10 @@ static COST: AtomicU64 = AtomicU64::new(0);
 /// When waits began to be counted, in ticks, and the JNI environment of the agent thread, whose waits do not count.
 static BEGAN: AtomicU64 = AtomicU64::new(0);
 static AGENT: AtomicUsize = AtomicUsize::new(0);
-/// An event that takes longer, some 2 us, was interrupted itself: usually it takes a tenth of that.
-const MOST_TICKS: u64 = 1 << 12;
+/// What counts for an event at most, in nanoseconds, and for the stack of a recorded wait: what takes longer was
+/// interrupted. Usually they take 0.3 us and some 10 us.
+const MOST_NS: u64 = 2_000;
+const MOST_STACK_NS: u64 = 50_000;
 /// What the JVM takes for its event besides: it makes references, and changes the thread's state twice. At the second
 /// event, the thread has the monitor, and others wait longer. With the agent's part, a wait cost some 1 us: a program
 /// that does nothing else, 57,000 times a second, was slower by 20 to 30%.
@@ -90,17 +92,17 @@ pub(super) fn end() -> bool {
 
 /// Notes what a probe cost that began then.
 pub(super) fn add_cost(began: u64) {
-    add_ticks(began, 0);
+    add_time(began, MOST_NS, 0);
 }
 
-/// Notes what an event cost that began then.
+/// Notes what an event of the JVM cost that began then.
 fn add_event(began: u64) {
-    add_ticks(began, clock::ns_to_ticks(EVENT_NS));
+    add_time(began, MOST_NS, EVENT_NS);
 }
 
-fn add_ticks(began: u64, more: u64) {
-    let took = clock::ticks().saturating_sub(began).min(MOST_TICKS);
-    COST.fetch_add(took + more, Ordering::Relaxed);
+fn add_time(began: u64, most_ns: u64, besides_ns: u64) {
+    let took = clock::ticks().saturating_sub(began).min(clock::ns_to_ticks(most_ns));
+    COST.fetch_add(took + clock::ns_to_ticks(besides_ns), Ordering::Relaxed);
 }
 
 /// A thread is about to wait for a monitor: the calling one, whose `JavaThread` is this, or 0 if that is not known.
@@ -181,16 +183,34 @@ pub(crate) unsafe fn entered(jni: &JniEnv, java_thread: usize, thread: jni::jthr
     }
     let now = clock::ticks();
     // SAFETY: the caller guarantees the reference.
-    end_wait(jni, unsafe { key(jni, thread) }, now, java_thread);
+    let ended = end_wait(jni, unsafe { key(jni, thread) }, now, java_thread);
     add_event(now);
+    ended.iter().for_each(EndedWait::keep);
 }
 
-/// The calling thread waits no longer.
-pub(super) fn end_wait(jni: &JniEnv, key: Key, now: u64, java_thread: usize) {
+/// A wait that has ended, and is to be kept with its stack.
+pub(super) struct EndedWait {
+    key: Key,
+    wait: InProgress,
+    ticks: u64,
+}
+
+impl EndedWait {
+    pub(super) fn keep(&self) {
+        let began = clock::ticks();
+        if !long_waits::add(self.key, self.wait, self.ticks) {
+            DROPPED.fetch_add(1, Ordering::Relaxed);
+        }
+        add_time(began, MOST_STACK_NS, 0);
+    }
+}
+
+/// The calling thread waits no longer. Returns the wait if it is to be kept.
+pub(super) fn end_wait(jni: &JniEnv, key: Key, now: u64, java_thread: usize) -> Option<EndedWait> {
     // It may have begun to wait before waits were counted.
-    let Some(wait) = in_progress::end(key, jni) else { return };
+    let wait = in_progress::end(key, jni)?;
     if wait.began < BEGAN.load(Ordering::Relaxed) {
-        return;
+        return None;
     }
     let ticks = now.saturating_sub(wait.began);
     // A virtual thread may have another carrier than before.
@@ -198,9 +218,7 @@ pub(super) fn end_wait(jni: &JniEnv, key: Key, now: u64, java_thread: usize) {
     let is_counted = sums::add(wait.class, wait.method, ticks);
     let counter = if is_counted { &WAITS } else { &LOST };
     counter.fetch_add(1, Ordering::Relaxed);
-    if is_counted && is_kept(&wait, ticks) && !long_waits::add(key, wait, ticks) {
-        DROPPED.fetch_add(1, Ordering::Relaxed);
-    }
+    (is_counted && is_kept(&wait, ticks)).then_some(EndedWait { key, wait, ticks })
 }
 
 /// A weak reference to an object, as an address; 0 if there is no memory.

@@ -1,6 +1,6 @@
 //! How many bytes or calls are between two samples: what was chosen, or more, so that samples keep to the cap.
 
-use crate::sys::clock::{as_f64, as_u64};
+use crate::sys::clock::{self, as_f64, as_u64};
 
 /// The longest interval: one sample a gigabyte.
 const MOST: u64 = 1 << 30;
@@ -12,8 +12,31 @@ pub(crate) struct Interval {
     now: u64,
     /// The most of the CPU time that samples may take, in millionths; `None` for no limit.
     cap: Option<u32>,
-    /// What samples cost, and the CPU time of the process, until the last second.
-    before: Option<(u64, u64)>,
+    before: Option<Spent>,
+}
+
+/// What samples cost until a moment, and the CPU time of the process.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Spent {
+    pub at_ns: u64,
+    pub cost_ns: u64,
+    pub cpu_ns: u64,
+}
+
+impl Spent {
+    /// Samples cost this until now.
+    pub(crate) fn until_now(cost_ns: u64) -> Self {
+        let cpu_ns = clock::cpu_ns_of(libc::CLOCK_PROCESS_CPUTIME_ID);
+        Self { at_ns: clock::monotonic_ns(), cost_ns, cpu_ns }
+    }
+
+    /// What was spent since then, in nanoseconds, and what `cap` allows, in millionths of the process's CPU time. A
+    /// process counts as using one processor at least: of an idle one, a few samples are a large part.
+    pub(crate) fn since(self, before: Self, cap: u32) -> (f64, f64) {
+        let of = |spent: fn(&Self) -> u64| spent(&self).saturating_sub(spent(&before));
+        let cpu_ns = of(|spent| spent.cpu_ns).max(of(|spent| spent.at_ns));
+        (as_f64(of(|spent| spent.cost_ns)), as_f64(cpu_ns) * f64::from(cap) / 1e6)
+    }
 }
 
 impl Interval {
@@ -25,16 +48,14 @@ impl Interval {
         self.chosen
     }
 
-    /// Samples begin, with the chosen interval; until now they have cost this, and the process's CPU time is that.
-    pub(crate) fn begin(&mut self, cost_ns: u64, cpu_ns: u64) {
-        (self.now, self.before) = (self.chosen, Some((cost_ns, cpu_ns)));
+    /// Samples begin, with the chosen interval.
+    pub(crate) fn begin(&mut self, now: Spent) {
+        (self.now, self.before) = (self.chosen, Some(now));
     }
 
     /// A second is over: the interval from now on, if it is another.
-    pub(crate) fn second(&mut self, cost_ns: u64, cpu_ns: u64) -> Option<u64> {
-        let (cost_before, cpu_before) = self.before.replace((cost_ns, cpu_ns))?;
-        let may_ns = as_f64(cpu_ns.saturating_sub(cpu_before)) * f64::from(self.cap?) / 1e6;
-        let cost_ns = as_f64(cost_ns.saturating_sub(cost_before));
+    pub(crate) fn second(&mut self, now: Spent) -> Option<u64> {
+        let (cost_ns, may_ns) = now.since(self.before.replace(now)?, self.cap?);
         // Half of the cap, so that it does not change with each second.
         let wanted = as_f64(self.now) * cost_ns / (may_ns / 2.0).max(1.0);
         let is_over = cost_ns > may_ns;
@@ -60,7 +81,9 @@ mod tests {
             for second in 0..seconds {
                 last = (1 << 30) / now * 10_000;
                 cost_ns += last;
-                now = interval.second(cost_ns, second * 2_000_000_000).unwrap_or(now);
+                let at_ns = second * 1_000_000_000;
+                let spent = Spent { at_ns, cost_ns, cpu_ns: 2 * at_ns };
+                now = interval.second(spent).unwrap_or(now);
             }
             (now, last)
         };
@@ -68,9 +91,14 @@ mod tests {
         assert!(cost_ns <= 20_000_000 && cost_ns > 2_500_000, "{cost_ns} ns at {now} bytes");
         assert_eq!(run(None, 10).0, 1 << 10);
         // Where little is allocated, the interval is the chosen one again.
-        let mut interval =
-            Interval { now: 1 << 20, before: Some((0, 0)), ..Interval::new(1 << 18, Some(10_000)) };
-        let next: Vec<_> = (1..4).map(|s| interval.second(0, s * 1_000_000_000)).collect();
+        let mut interval = Interval::new(1 << 18, Some(10_000));
+        interval.begin(Spent { at_ns: 0, cost_ns: 0, cpu_ns: 0 });
+        interval.now = 1 << 20;
+        let idle = |s: u64| Spent { at_ns: s * 1_000_000_000, cost_ns: 0, cpu_ns: 0 };
+        let next: Vec<_> = (1..4).map(|s| interval.second(idle(s))).collect();
         assert_eq!(next, [Some(1 << 19), Some(1 << 18), None]);
+        // In an idle process, few samples are no matter.
+        let few = Spent { at_ns: 4_000_000_000, cost_ns: 9_000_000, cpu_ns: 9_000_000 };
+        assert_eq!(interval.second(few), None);
     }
 }

@@ -1,27 +1,18 @@
 //! Keeps waits for locks from costing too much: where there are very many, they are counted only part of the time.
 
+use super::interval::Spent;
 use crate::locks;
-use crate::sys::clock::{self, as_f64, as_u64};
+use crate::sys::clock::as_u64;
 
-/// Waits may cost so much of a second, in nanoseconds, however little CPU time the process uses: in an idle process, a few
-/// are much.
-const FREE_NS: f64 = 2e6;
 /// The longest pause, in seconds.
 const MOST: u64 = 60;
-
-/// What waits have cost until a moment, of so much CPU time.
-#[derive(Clone, Copy, Debug)]
-struct Reading {
-    cost_ns: u64,
-    cpu_ns: u64,
-}
 
 /// Decides each second whether waits are counted in the next.
 #[derive(Debug)]
 pub(super) struct LockBrake {
     /// The most of the CPU time that waits may cost, in millionths; `None` for no limit.
     cap: Option<u32>,
-    before: Option<Reading>,
+    before: Option<Spent>,
     /// How many seconds nothing is counted.
     left: u64,
 }
@@ -46,21 +37,19 @@ impl LockBrake {
 
     /// Call it each second.
     pub(super) fn second(&mut self) -> Step {
-        let cpu_ns = clock::cpu_ns_of(libc::CLOCK_PROCESS_CPUTIME_ID);
-        self.judge(Reading { cost_ns: locks::cost_ns(), cpu_ns })
+        self.judge(Spent::until_now(locks::cost_ns()))
     }
 
-    fn judge(&mut self, now: Reading) -> Step {
+    fn judge(&mut self, now: Spent) -> Step {
         let before = self.before.replace(now);
         if self.left > 0 {
             self.left -= 1;
             return if self.left == 0 { Step::Resume } else { Step::GoOn };
         }
         let (Some(cap), Some(before)) = (self.cap, before) else { return Step::GoOn };
-        let cost_ns = as_f64(now.cost_ns.saturating_sub(before.cost_ns));
-        let may_ns = as_f64(now.cpu_ns.saturating_sub(before.cpu_ns)) * f64::from(cap) / 1e6;
+        let (cost_ns, may_ns) = now.since(before, cap);
         // So many seconds pay for this one.
-        self.left = as_u64((cost_ns / may_ns.max(FREE_NS)).ceil()).saturating_sub(1).min(MOST);
+        self.left = as_u64((cost_ns / may_ns.max(1.0)).ceil()).saturating_sub(1).min(MOST);
         if self.left > 0 { Step::Pause } else { Step::GoOn }
     }
 }
@@ -74,10 +63,11 @@ mod tests {
         const CPU: u64 = 2_000_000_000;
         let steps_of = |cpu_ns: u64, cap, ns_per_s: u64, seconds: usize| {
             let mut brake = LockBrake::new(cap);
-            let (mut now, mut is_on) = (Reading { cost_ns: 7, cpu_ns: 7 }, true);
+            let (mut now, mut is_on) = (Spent { at_ns: 7, cost_ns: 7, cpu_ns: 7 }, true);
             let mut counted = 0;
             for _ in 0..seconds {
                 now.cpu_ns += cpu_ns;
+                now.at_ns += 1_000_000_000;
                 now.cost_ns += if is_on { ns_per_s } else { 0 };
                 counted += u32::from(is_on);
                 match brake.judge(now) {
@@ -95,6 +85,7 @@ mod tests {
         assert_eq!(steps(None, CPU, 100), 100);
         assert!(steps(Some(10_000), 2 * CPU, 200) < 6);
         // In an idle process, a few are no matter.
-        assert_eq!(steps_of(1_000, Some(10_000), 1_900_000, 100), 100);
+        assert_eq!(steps_of(1_000, Some(10_000), 9_900_000, 100), 100);
+        assert!((48..53).contains(&steps_of(1_000, Some(10_000), 19_900_000, 100)));
     }
 }

@@ -138,7 +138,7 @@ struct Watched {
     cpu_share: f64,
 }
 
-/// A thread that there is no more.
+/// A thread that has ended.
 #[derive(Clone, Copy)]
 pub(crate) struct GoneThread {
     pub os_id: u32,

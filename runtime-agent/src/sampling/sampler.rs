@@ -15,7 +15,7 @@ use sampling_handler::walk::Frame;
 use super::cost::{self, Cap};
 use super::engine::Chosen;
 use super::hotspot::Tables;
-use super::interval::Interval;
+use super::interval::{Interval, Spent};
 use super::lock_brake::{LockBrake, Step};
 use super::methods::{Methods, Named};
 use super::native::{Function, NativeCode};
@@ -261,8 +261,7 @@ impl<'j> Sampler<'j> {
 
     fn begin_allocations(&mut self) -> Result<(), JvmError> {
         let Some(interval) = &mut self.allocations else { return Ok(()) };
-        let cpu_ns = clock::cpu_ns_of(libc::CLOCK_PROCESS_CPUTIME_ID);
-        interval.begin(allocations::cost_ns(), cpu_ns);
+        interval.begin(Spent::until_now(allocations::cost_ns()));
         let begun = allocations::begin(self.jvmti, self.jni, interval.chosen());
         if begun == Err(jvmti::jvmtiError::NOT_AVAILABLE) {
             const OTHER: &str = "to sample allocations: another agent does";
@@ -289,8 +288,7 @@ impl<'j> Sampler<'j> {
     /// Keeps to the cap where much is allocated.
     fn adapt_allocations(&mut self) {
         let Some(interval) = &mut self.allocations else { return };
-        let cpu_ns = clock::cpu_ns_of(libc::CLOCK_PROCESS_CPUTIME_ID);
-        if let Some(bytes) = interval.second(allocations::cost_ns(), cpu_ns)
+        if let Some(bytes) = interval.second(Spent::until_now(allocations::cost_ns()))
             && allocations::interval().is_some()
         {
             // The interval stays as it is.
@@ -300,11 +298,11 @@ impl<'j> Sampler<'j> {
 
     /// Keeps to the cap where traced methods are called often.
     fn adapt_traces(&mut self) {
-        let cpu_ns = clock::cpu_ns_of(libc::CLOCK_PROCESS_CPUTIME_ID);
+        let spent = Spent::until_now(traces::cost_ns());
         if !traced::is_any() {
-            self.traces.begin(traces::cost_ns(), cpu_ns);
+            self.traces.begin(spent);
             traced::set_factor(1);
-        } else if let Some(factor) = self.traces.second(traces::cost_ns(), cpu_ns) {
+        } else if let Some(factor) = self.traces.second(spent) {
             traced::set_factor(factor);
         }
     }
@@ -498,6 +496,11 @@ impl<'j> Sampler<'j> {
         let mut gone = std::mem::take(&mut self.gone);
         gone.extend(self.off_cpu.iter_mut().flat_map(OffCpu::take_gone));
         gone
+    }
+
+    /// Whether threads are sampled and looked for.
+    pub(crate) const fn is_on(&self) -> bool {
+        self.on.is_some()
     }
 
     /// The process's threads, if they were listed since the last call.
