@@ -84,6 +84,45 @@ fn top_has_cpu_time_and_waiting_by_samples() {
     }
 }
 
+/// Of the run, and of the last minute, which is all of it.
+#[test]
+fn top_has_locks_allocations_and_exceptions() {
+    for jdk in jdks() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let port = free_port();
+        let options = format!("alloc=64k,logs={},port={port}", folder.path().display());
+        let java = Java::new(jdk).agent(&options).main(classes(), "programs.Trouble");
+        let running = java.arg("4").start();
+        wait_until("many waits", || {
+            TcpStream::connect(("127.0.0.1", port)).is_ok()
+                && json(port, &["top"])["locks"][0]["waits"].as_u64() > Some(100)
+        });
+        for arguments in [&["top", "3"][..], &["top", "3", "--minute"]] {
+            let top = json(port, arguments);
+            let (lock, class, thrown) =
+                (&top["locks"][0], &top["allocations"][0], &top["exceptions"][0]);
+            let number = |row: &Value, key: &str| row[key].as_u64().expect("a number");
+            assert_eq!(lock["lock"], "programs.Trouble$Stock", "{jdk}: {lock}");
+            assert_eq!(lock["method"]["method"], "handle", "{jdk}: {lock}");
+            // It is held for 4 ms each time, and three threads may be before.
+            let wait_ns = number(lock, "total_ns") / number(lock, "waits");
+            assert!((1_000_000..100_000_000).contains(&wait_ns), "{jdk}: {lock}");
+            assert_eq!(class["class"], "char[]", "{jdk}: {class}");
+            // Those of the export have 8,016 bytes; the JDK has small ones.
+            let size = number(class, "bytes") / number(class, "objects");
+            assert!((6_000..8_100).contains(&size), "{jdk}: {class}");
+            assert_eq!(thrown["exception"], "programs.Trouble$NoSuchSymbol", "{jdk}: {thrown}");
+            assert_eq!(thrown["method"]["method"], "price", "{jdk}: {thrown}");
+            assert_eq!(number(thrown, "began"), number(thrown, "thrown"), "{jdk}: {thrown}");
+        }
+        let shown = text(port, &["top"]);
+        for start in ["lock: ", "allocated: ", "exceptions: "] {
+            assert!(shown.lines().any(|line| line.starts_with(start)), "{jdk}: {shown}");
+        }
+        assert_eq!(running.wait().status, Some(0), "{jdk}");
+    }
+}
+
 #[test]
 fn top_has_the_exact_counts_of_the_hottest_methods() {
     for jdk in jdks() {
@@ -135,7 +174,7 @@ fn top_has_the_exact_counts_of_the_hottest_methods() {
         let lines = text(port, &["top", "3"]);
         let lines: Vec<&str> = lines.lines().collect();
         assert_eq!(lines.len(), 3 + 3 + 3 + 1, "{jdk}: {lines:?}");
-        let thrown = "exceptions: 1200 began, ended 1200 calls, java.lang.IllegalStateException, ";
+        let thrown = "exceptions: 1200 began, 1200 calls ended, java.lang.IllegalStateException, ";
         assert!(lines[9].starts_with(thrown), "{jdk}: {lines:?}");
         assert!(lines[6].starts_with("1: self ") && lines[8].starts_with("3: self "), "{lines:?}");
         let all = text(port, &["top", "1000"]);

@@ -79,7 +79,7 @@ pub(super) fn add_top(answer: &mut Answer, top: &Hottest, names: &[(Method, bool
 
 /// Adds lock waits, allocations and exceptions.
 fn add_events(answer: &mut Answer, events: &HotEvents) {
-    let HotEvents { locks, allocations, exceptions } = events;
+    let HotEvents { locks, lock_seconds_skipped, allocations, exceptions } = events;
     let mut rows = Vec::new();
     for event in locks {
         let (waits, ns) = sums(event);
@@ -87,6 +87,10 @@ fn add_events(answer: &mut Answer, events: &HotEvents) {
         rows.push(event_value(event, "lock", json!({ "waits": waits, "total_ns": ns })));
     }
     answer.value("locks", std::mem::take(&mut rows));
+    if *lock_seconds_skipped > 0 {
+        answer.line("lock waits not counted", format!("in {lock_seconds_skipped} s of the run"));
+    }
+    answer.value("lock_seconds_skipped", *lock_seconds_skipped);
     for event in allocations {
         let (objects, bytes) = sums(event);
         let line = format!("{} in {objects} objects, {}", human::bytes(bytes), named(event));
@@ -96,7 +100,7 @@ fn add_events(answer: &mut Answer, events: &HotEvents) {
     answer.value("allocations", std::mem::take(&mut rows));
     for event in exceptions {
         let (thrown, began) = sums(event);
-        let line = format!("{began} began, ended {thrown} calls, {}", named(event));
+        let line = format!("{began} began, {thrown} calls ended, {}", named(event));
         answer.line("exceptions", line);
         rows.push(event_value(event, "exception", json!({ "began": began, "thrown": thrown })));
     }

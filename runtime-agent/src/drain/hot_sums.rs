@@ -9,7 +9,7 @@ use crate::instrument::methods::Method;
 use crate::log::run_log::Now;
 
 /// Most keys that are kept of a run.
-const MOST_KEYS: usize = 10_000;
+const MOST_KEYS: usize = 4_096;
 
 /// How many events there were, and how much in all: time, bytes, or exceptions that began. A correction may come before
 /// what it corrects.
@@ -38,6 +38,8 @@ pub(crate) struct HotEvent {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct HotEvents {
     pub locks: Vec<HotEvent>,
+    /// Seconds of the run in which waits were not counted.
+    pub lock_seconds_skipped: u64,
     pub allocations: Vec<HotEvent>,
     pub exceptions: Vec<HotEvent>,
 }
@@ -60,6 +62,12 @@ impl<K: Copy + Eq + Ord + Hash> HotSums<K> {
                 sums.entry(key).or_default().add(EventSum { count, amount });
             }
         }
+    }
+
+    /// Approximate memory that it uses.
+    pub(super) fn bytes(&self) -> usize {
+        let keys = self.run.capacity() + self.slices.iter().map(HashMap::capacity).sum::<usize>();
+        keys * size_of::<(K, EventSum)>()
     }
 
     /// Begins a slice of the minute.

@@ -54,7 +54,7 @@ impl LockWaits {
 
     /// Approximate memory that they use.
     pub(super) fn bytes(&self) -> usize {
-        self.sums.capacity() * size_of::<((u32, MethodId), WaitSum)>()
+        self.sums.capacity() * size_of::<((u32, MethodId), WaitSum)>() + self.hot.bytes()
     }
 
     /// Counts waits that are not written, to leave the hour's budget to recorded calls.

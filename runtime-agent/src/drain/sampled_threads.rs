@@ -16,7 +16,7 @@ struct Seen {
     name: ThreadName,
     /// It is one of Java's; of others, the name says what they do.
     is_java: bool,
-    /// It has ended. It may have samples still: it may wait for a processor on its last way, and what it had before is
+    /// It has ended. It may have samples still: while it exits, it may wait for a processor, and what it had before is
     /// taken in a later round. Another thread with its number is another one.
     has_ended: bool,
 }
@@ -34,7 +34,7 @@ impl Seen {
 pub(super) struct SampledThreads {
     /// By the kernel's number.
     seen: HashMap<u32, Seen>,
-    /// Those of them that the kernel or the JVM has no more, since this round and since the last one.
+    /// Those of them that the kernel or the JVM no longer has, since this round and since the last one.
     gone: Vec<(u32, ThreadId)>,
     gone_before: Vec<(u32, ThreadId)>,
     /// Those that were not in the last scan.
@@ -71,8 +71,11 @@ impl SampledThreads {
     /// The id of a thread that has probes from now on, if it was met before.
     pub(super) fn take_id(&mut self, os_id: u32, java_id: JavaThreadId) -> Option<ThreadId> {
         // It may not know its Java id yet.
-        let unknown = |seen: &Seen| java_id.is_none() && !seen.has_ended;
-        let is_it = |seen: &&Seen| seen.is_java && (seen.name.java_id == java_id || unknown(seen));
+        let is_same = |seen: &Seen| match java_id.is_none() {
+            true => !seen.has_ended,
+            false => seen.name.java_id == java_id,
+        };
+        let is_it = |seen: &&Seen| seen.is_java && is_same(seen);
         let id = self.seen.get(&os_id).filter(is_it)?.id;
         self.seen.remove(&os_id);
         Some(id)
@@ -128,6 +131,12 @@ impl SampledThreads {
             seen.has_ended = true;
             self.gone.push((gone.os_id, seen.id));
         }
+    }
+
+    /// Nobody looks at threads any more: those that have ended are not looked for.
+    pub(super) fn forget_ended(&mut self) {
+        let ended = self.seen.iter().filter(|(_, seen)| seen.has_ended);
+        self.gone.extend(ended.map(|(os_id, seen)| (*os_id, seen.id)));
     }
 
     /// Threads that were seen, and were in none of the last two scans: nobody saw their end.
@@ -198,7 +207,7 @@ mod tests {
         };
         threads.ended(&row);
         assert_eq!(threads.take_id(7, JavaThreadId::NONE), None);
-        // It may wait for a processor for long on its last way.
+        // While it exits, it may wait for a processor for long.
         threads.forget_gone();
         threads.forget_gone();
         assert_eq!(threads.id(7, Some(&alpha), || None, &mut next), id);

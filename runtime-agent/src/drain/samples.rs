@@ -212,6 +212,9 @@ impl Samples {
             new.extend(self.end_wait(gone.os_id));
             self.threads.is_gone(gone);
         }
+        if !sampler.is_on() {
+            self.threads.forget_ended();
+        }
         for time in times {
             new.extend(self.add_off_cpu(&time, now_ns, sampler, context));
         }

@@ -3,7 +3,8 @@
 use log_format::ids::MethodId;
 
 use super::Recorder;
-use crate::drain::hot_sums::{EventSum, HotEvent, HotEvents};
+use crate::drain::hot_methods::HotMethods;
+use crate::drain::hot_sums::{EventSum, HotEvent, HotEvents, HotSums};
 use crate::drain::time_slices::Period;
 use crate::exceptions;
 use crate::jvm::class_names;
@@ -24,6 +25,7 @@ impl Recorder {
         let allocations = self.allocations.hot.hottest(period, count, now).into_iter();
         let thrown = self.exceptions.hot.hottest(period, count, now).into_iter();
         HotEvents {
+            lock_seconds_skipped: self.lock_waits.counts().seconds_skipped,
             locks: locks
                 .map(|((class, method), sum)| of(class_names::name(class), method, sum))
                 .collect(),
@@ -34,6 +36,16 @@ impl Recorder {
                 .map(|((class, method), sum)| of(exceptions::name(class), method, sum))
                 .collect(),
         }
+    }
+
+    /// Recording begins: `top` covers what comes from now on.
+    pub(super) fn begin_hot(&mut self, now: Now) {
+        self.lock_waits.collect();
+        self.exceptions.correct();
+        self.hot = HotMethods::new(now);
+        self.lock_waits.hot = HotSums::new(now);
+        self.allocations.hot = HotSums::new(now);
+        self.exceptions.hot = HotSums::new(now);
     }
 
     /// A slice of the last minute is over; everything up to now is added.

@@ -259,7 +259,11 @@ impl Recorder {
 
     /// Counts the memory used here, and reports once if none is left for others.
     fn count_memory(&mut self) {
-        let bytes = self.registry.bytes() + self.slice.bytes() + self.lock_waits.bytes();
+        let bytes = self.registry.bytes()
+            + self.slice.bytes()
+            + self.lock_waits.bytes()
+            + self.allocations.hot.bytes()
+            + self.exceptions.hot.bytes();
         self.account.set(bytes);
         if !self.is_ceiling_told && memory::take_refusal() {
             self.is_ceiling_told = true;
@@ -303,7 +307,7 @@ impl Recorder {
         let now = Now::read();
         if !self.are_thresholds_told && self.interval.is_untouched() {
             self.interval = Interval::first(now.unix_ns);
-            self.hot = HotMethods::new(now);
+            self.begin_hot(now);
         }
         self.recording_since = Some(now);
     }
