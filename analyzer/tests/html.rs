@@ -287,7 +287,7 @@ fn the_page_has_lock_waits_allocations_traced_calls_and_exceptions() {
     let (_, path, data) = page_with_messages(&logs, &[]);
     assert_eq!(data["tables"][0]["heading"], "Traced methods");
     let pay = "com.shop.order.OrderService.pay(int, String)";
-    let first = ["com.shop.stock.Stock.count(int)", "8,000", "4,000", "80", pay, "75.0%"];
+    let first = ["com.shop.stock.Stock.count(int)", "8,000", "4,000", "80", pay, "75.0% +- 9.5"];
     assert_eq!(data["tables"][0]["rows"][0], json!(first));
     check(&path);
     let logs = throwing_shop::shop();

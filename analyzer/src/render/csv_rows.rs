@@ -33,7 +33,7 @@ type Written = csv::Result<()>;
 fn locks(report: &Report, writer: &mut Writer<&mut dyn Write>) -> Written {
     let figures = ["waits", "total_ns", "p50_ns", "p99_ns", "max_ns", "longest_holder"];
     writer.write_record(["kind", "lock"].into_iter().chain(METHOD).chain(figures))?;
-    for LockTimes { site, figures, longest_holder } in
+    for LockTimes { site, figures, longest_holder, .. } in
         report.locks.locks.iter().chain(&report.locks.parks)
     {
         let [p50_ns, _, p99_ns] = figures.percentiles_ns();

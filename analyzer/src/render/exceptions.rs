@@ -133,6 +133,7 @@ pub(super) struct JsonExceptions<'r> {
     per_s: Option<f64>,
     rows: Vec<Row<'r>>,
     exits: Vec<ExitRow<'r>>,
+    groups_of: &'static str,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     groups: Vec<ThrownInGroup<'r>>,
 }
@@ -186,7 +187,9 @@ struct ExitRow<'r> {
 impl<'r> JsonExceptions<'r> {
     /// Nothing if there are none.
     pub(super) fn new(report: &'r Report) -> Option<Self> {
-        let ExceptionReport { began, of_examples, sites, exits, groups, .. } = &report.exceptions;
+        let ExceptionReport {
+            began, of_examples, sites, exits, groups_of_examples, groups, ..
+        } = &report.exceptions;
         let per_s = |began| report.per_second(began).filter(|_| !of_examples);
         let row =
             |at: &'r ExceptionsAt| Row { per_s: per_s(at.began), ..Row::new(at, &report.read) };
@@ -204,7 +207,8 @@ impl<'r> JsonExceptions<'r> {
         };
         let has_any = !sites.is_empty() || !exits.is_empty();
         has_any.then(|| Self {
-            figures_of: if *of_examples { "examples" } else { "statistics" },
+            figures_of: figures_of(*of_examples),
+            groups_of: figures_of(*groups_of_examples),
             began: *began,
             per_s: per_s(*began),
             rows: sites.iter().map(row).collect(),
@@ -212,6 +216,10 @@ impl<'r> JsonExceptions<'r> {
             groups: groups.iter().map(of_group).collect(),
         })
     }
+}
+
+fn figures_of(of_examples: bool) -> &'static str {
+    if of_examples { "examples" } else { "statistics" }
 }
 
 impl<'r> Row<'r> {

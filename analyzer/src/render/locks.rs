@@ -75,11 +75,21 @@ impl Table<'_> {
             // The names of all three fit on no line.
             let site = site_label(&lock.site, labels);
             let holder = one_line(lock.longest_holder.as_deref().unwrap_or("unknown"));
-            let held = if *has_holders { format!(", held by {holder}") } else { String::new() };
+            let known = known(lock);
+            let held =
+                if *has_holders { format!(", held by {holder}{known}") } else { String::new() };
             wrapped(out, "       at ", &" ".repeat(9), &format!("{site}{held}"))?;
         }
         more(locks.len(), shown, out)
     }
+}
+
+/// For which part of the time the owner is known, if it is not nearly all.
+#[allow(clippy::cast_precision_loss)] // A share needs no more.
+fn known(lock: &LockTimes) -> String {
+    let share = lock.known_ns as f64 / lock.figures.total_ns.max(1) as f64;
+    let is_part = lock.longest_holder.is_some() && share < 0.95;
+    if is_part { format!(" (owner known for {:.0}%)", share * 100.0) } else { String::new() }
 }
 
 /// The label of a site's method.
@@ -122,6 +132,7 @@ pub(super) fn short_tables(locks: &LockReport, labels: &Labels) -> Vec<ShortTabl
     let with_holder = |lock: &LockTimes| {
         let kind = lock.site.kind.name().to_owned();
         let holder = lock.longest_holder.clone().unwrap_or_else(|| "unknown".to_owned());
+        let holder = holder + &known(lock);
         row(lock).into_iter().chain([kind, holder]).collect()
     };
     let heading = |name: &str, of: &[LockTimes]| {
@@ -143,6 +154,7 @@ pub(super) struct JsonLocks<'r> {
     locks: Vec<LockRow<'r>>,
     parks: Vec<LockRow<'r>>,
     longest: Vec<WaitRow<'r>>,
+    groups_of: &'static str,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     groups: Vec<WaitsOfGroup<'r>>,
 }
@@ -171,6 +183,7 @@ struct LockRow<'r> {
     p99_ns: Option<u64>,
     max_ns: u64,
     longest_holder: Option<&'r str>,
+    owner_known_ns: u64,
 }
 
 #[derive(Serialize)]
@@ -197,7 +210,8 @@ impl<'r> JsonLocks<'r> {
         };
         let has_any = !locks.locks.is_empty() || !locks.parks.is_empty();
         has_any.then(|| Self {
-            figures_of: if locks.of_recorded { "recorded_waits" } else { "statistics" },
+            figures_of: figures_of(locks.of_recorded),
+            groups_of: figures_of(locks.groups_of_recorded),
             total_ns: locks.total_ns,
             waits: locks.waits,
             locks: locks.locks.iter().map(LockRow::new).collect(),
@@ -208,8 +222,12 @@ impl<'r> JsonLocks<'r> {
     }
 }
 
+fn figures_of(of_recorded: bool) -> &'static str {
+    if of_recorded { "recorded_waits" } else { "statistics" }
+}
+
 impl<'r> LockRow<'r> {
-    fn new(LockTimes { site, figures, longest_holder }: &'r LockTimes) -> Self {
+    fn new(LockTimes { site, figures, longest_holder, known_ns }: &'r LockTimes) -> Self {
         let [p50_ns, _, p99_ns] = figures.percentiles_ns();
         Self {
             kind: site.kind.name(),
@@ -221,6 +239,7 @@ impl<'r> LockRow<'r> {
             p99_ns,
             max_ns: figures.max_ns,
             longest_holder: longest_holder.as_deref(),
+            owner_known_ns: *known_ns,
         }
     }
 }

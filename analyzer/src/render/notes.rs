@@ -59,7 +59,7 @@ fn trust(report: &Report, notes: usize, shows_details: bool) -> Option<String> {
     ];
     let numbers = numbers.into_iter().filter(|(count, ..)| *count > 0);
     let share = &report.probe_share;
-    let share = share.iter().map(|share| format!("profiler {} of CPU", share.share));
+    let share = share.iter().map(|share| format!("profiler {}", share.share));
     let parts = share.chain(numbers.map(|(count, one, many)| plural(count, one, many)));
     let place = if shows_details { "see the end" } else { "--notes" };
     let end = format!("{}: {place}", plural(number(notes), "note", "notes"));

@@ -30,7 +30,7 @@ pub(super) fn text(report: &Report, labels: &Labels, out: &mut dyn Write) -> io:
     writeln!(out)?;
     heading(out, &format!("Traced: {}", plural(number(methods.len()), "method", "methods")))?;
     let heads: String = COLUMNS.iter().map(|(name, width)| format!("{name:>width$}")).collect();
-    writeln!(out, "\n{heads}   method, and its callers")?;
+    writeln!(out, "\n{heads}   method, and its callers; +- is 95%")?;
     let shown = report.layout.top.unwrap_or(methods.len());
     for of in methods.iter().take(shown) {
         let cells = figures(of).into_iter().zip(COLUMNS);
@@ -38,7 +38,8 @@ pub(super) fn text(report: &Report, labels: &Labels, out: &mut dyn Write) -> io:
         let cells = cells.collect::<String>() + "   ";
         wrapped(out, &cells, &" ".repeat(cells.len()), &labels.of(&of.method))?;
         for (caller, calls) in of.callers.iter().take(CALLERS) {
-            let share = format!("{:>width$}   ", share(*calls, of.calls), width = cells.len());
+            let share = share(of, *calls);
+            let share = format!("{share:>width$}   ", width = cells.len());
             wrapped(out, &share, &" ".repeat(share.len()), &labels.of(caller))?;
         }
         if let Some(rest) = of.callers.len().checked_sub(CALLERS).filter(|rest| *rest > 0) {
@@ -56,9 +57,10 @@ fn figures(of: &TracedMethod) -> [String; 3] {
     [count(of.calls.into()), rate(of.per_second), count(of.samples.into())]
 }
 
-#[allow(clippy::cast_precision_loss)] // A share needs no more.
-fn share(part: u64, all: u64) -> String {
-    format!("{:.1}%", part as f64 * 100.0 / all.max(1) as f64)
+fn share(of: &TracedMethod, calls: u64) -> String {
+    let (share, error) = of.share(calls);
+    let error = if error > 0.0 { format!(" +- {:.1}", error * 100.0) } else { String::new() };
+    format!("{:.1}%{error}", share * 100.0)
 }
 
 /// The table of the page.
@@ -70,7 +72,7 @@ pub(super) fn short_table(report: &Report, labels: &Labels) -> Option<ShortTable
         cells.extend(figures(of));
         let (caller, share) =
             of.callers.first().map_or_else(Default::default, |(caller, calls)| {
-                (labels.of(caller), share(*calls, of.calls))
+                (labels.of(caller), share(of, *calls))
             });
         cells.extend([caller, share]);
         cells
@@ -83,6 +85,7 @@ pub(super) struct JsonTraced<'r> {
     method: Name<'r>,
     calls: u64,
     samples: u64,
+    effective_samples: f64,
     per_s: f64,
     callers: Vec<Caller<'r>>,
     minutes: Vec<Minute>,
@@ -129,6 +132,7 @@ impl<'r> JsonTraced<'r> {
             method: Name::new(&of.method),
             calls: of.calls,
             samples: of.samples,
+            effective_samples: of.effective_samples,
             per_s: of.per_second,
             callers: of.callers.iter().map(caller).collect(),
             minutes: of.minutes.iter().map(minute).collect(),

@@ -388,7 +388,7 @@ impl Collector {
         } else if empty.is_none() && !selection.counts_records() {
             notes.extend(self.awaited());
         }
-        let probe_share = probe_share(&self.missing.losses.probe_cost, jvms);
+        let probe_share = probe_share(&self.missing.losses.probe_cost, jvms, self.recorded_ns);
         notes.extend(coverage(&cpu, self.missing.losses.probe_cost.cpu_ns, selection));
         let locks = self.take_locks(&labels, &selection.zone);
         notes.extend(event_notes(&locks, &exceptions, selection));

@@ -23,7 +23,9 @@ pub struct ExceptionReport {
     pub sites: Vec<ExceptionsAt>,
     /// All methods that they left, with the calls that they ended, most first. Empty if only examples count.
     pub exits: Vec<(ExceptionSite, u64)>,
-    /// Those of each group: calls that they ended, and how many began.
+    /// Those of each group: calls that they ended, and how many began. Of examples alone, if `groups_of_examples`.
+    pub groups_of_examples: bool,
+    /// See above.
     pub groups: Vec<GroupRow<ExceptionSite>>,
     /// How many began, by stack; the frame on top is the class. Empty if the report does not show them.
     pub stacks: SampledStacks,
@@ -75,8 +77,8 @@ impl ExceptionReport {
             sums.statistics = counts.collect();
         }
         // Statistics have no threads.
-        let is_of_examples = of_examples || sums.groups.is_empty();
-        let of = if is_of_examples { &mut sums.example_groups } else { &mut sums.groups };
+        let groups_of_examples = of_examples || sums.groups.is_empty();
+        let of = if groups_of_examples { &mut sums.example_groups } else { &mut sums.groups };
         let groups = std::mem::take(of).rows(label);
         let stacks = sums.stacks.take().map(|stacks| weighted(stacks, &sums)).unwrap_or_default();
         let ExceptionSums { statistics, mut examples, .. } = sums;
@@ -105,7 +107,7 @@ impl ExceptionReport {
             (Reverse(one.began), &one.site).cmp(&(Reverse(other.began), &other.site))
         });
         let began = sites.iter().fold(0, |sum: u64, at| sum.saturating_add(at.began));
-        Self { began, of_examples, sites, exits, groups, stacks }
+        Self { began, of_examples, sites, exits, groups_of_examples, groups, stacks }
     }
 
     /// Why there are no stacks to show, if there are none; `in_logs` if the runs have some, not selected.

@@ -21,7 +21,10 @@ pub struct LockReport {
     pub locks: Vec<LockTimes>,
     /// Where threads parked in measured methods for something else, those with most time first.
     pub parks: Vec<LockTimes>,
-    /// Waits of each group by lock or other park and method: how many, and their time.
+    /// Waits of each group by lock or other park and method: how many, and their time. Of recorded waits alone, if
+    /// `groups_of_recorded`.
+    pub groups_of_recorded: bool,
+    /// See above.
     pub groups: Vec<GroupRow<LockSite>>,
     /// The longest recorded waits for locks, the longest first.
     pub longest: Vec<LockWait>,
@@ -38,6 +41,8 @@ pub struct LockTimes {
     pub figures: Figures,
     /// The name of the thread that recorded waits were longest for; `None` if no owner is known.
     pub longest_holder: Option<String>,
+    /// The time of waits of which the owner is known.
+    pub known_ns: u64,
 }
 
 impl LockReport {
@@ -61,12 +66,13 @@ impl LockReport {
         let of_recorded = sums.all.is_empty() && !sums.recorded.is_empty();
         let figures = std::mem::take(if of_recorded { &mut sums.recorded } else { &mut sums.all });
         // Statistics have no threads.
-        let is_of_recorded = of_recorded || sums.groups.is_empty();
-        let of = if is_of_recorded { &mut sums.recorded_groups } else { &mut sums.groups };
+        let groups_of_recorded = of_recorded || sums.groups.is_empty();
+        let of = if groups_of_recorded { &mut sums.recorded_groups } else { &mut sums.groups };
         let mut groups = std::mem::take(of).rows(label);
         groups.retain(|row| is_for_a_lock(row.of.kind) || row.of.method.is_some());
         let locks = figures.into_iter().map(|(site, figures)| LockTimes {
             longest_holder: sums.longest_holder(&site),
+            known_ns: sums.known_ns(&site),
             site,
             figures,
         });
@@ -85,6 +91,7 @@ impl LockReport {
             parks,
             of_recorded,
             seconds_skipped,
+            groups_of_recorded,
             groups,
             longest: sums.take_longest(),
             stacks: sums.stacks,

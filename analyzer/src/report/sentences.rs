@@ -311,7 +311,7 @@ pub struct ProbeShare {
 }
 
 /// The share of the CPU time that probes took, if the logs of these processes have it.
-pub fn probe_share(cost: &ProbeCost, jvms: usize) -> Option<ProbeShare> {
+pub fn probe_share(cost: &ProbeCost, jvms: usize, recorded_ns: u64) -> Option<ProbeShare> {
     let ProbeCost { probe_ns, cpu_ns, first_probe_ns, first_cpu_ns, .. } = *cost;
     if cpu_ns == 0 {
         return None;
@@ -332,8 +332,15 @@ pub fn probe_share(cost: &ProbeCost, jvms: usize) -> Option<ProbeShare> {
     } else {
         String::new()
     };
-    let note = format!("The profiler took {whole} of the {of} CPU time (an estimate){parts}");
-    Some(ProbeShare { share: whole, note })
+    let mut note = format!("The profiler took {whole} of the {of} CPU time (an estimate){parts}");
+    let mut of_cpu = format!("{whole} of CPU");
+    // Of an idle process, next to nothing is a large share.
+    if cpu_ns < recorded_ns / 10 && probe_ns > cpu_ns / 20 {
+        let [took, used] = [probe_ns, cpu_ns].map(|ns| share(ns, recorded_ns));
+        of_cpu = format!("{took} of a processor");
+        note += &format!("; it took {took} of a processor, the {of} use was {used}");
+    }
+    Some(ProbeShare { share: of_cpu, note })
 }
 
 /// How much of the processes' CPU time samples cover, if that is little: threads that block the signal, or live for
@@ -354,7 +361,7 @@ mod tests {
     #[test]
     fn the_share_of_probes_is_told_where_it_is_known() {
         let share = |probe_ns, cpu_ns, jvms| {
-            probe_share(&ProbeCost { probe_ns, cpu_ns, ..ProbeCost::default() }, jvms)
+            probe_share(&ProbeCost { probe_ns, cpu_ns, ..ProbeCost::default() }, jvms, 0)
                 .map(|share| share.note)
         };
         assert_eq!(share(18, 0, 1), None);
@@ -375,7 +382,15 @@ mod tests {
         };
         let text = "The profiler took about 5.0% of the process's CPU time (an estimate): about 9.0% in the first \
                     ten seconds, about 1.0% after";
-        assert_eq!(probe_share(&both, 1).map(|share| share.note).as_deref(), Some(text));
+        assert_eq!(probe_share(&both, 1, 0).map(|share| share.note).as_deref(), Some(text));
+        // Of a process that is nearly idle.
+        let cost = ProbeCost { probe_ns: 5, cpu_ns: 20, ..ProbeCost::default() };
+        let idle = probe_share(&cost, 1, 1_000).unwrap();
+        assert_eq!(idle.share, "about 0.5% of a processor");
+        let text = "The profiler took about 25.0% of the process's CPU time (an estimate); it took about 0.5% of a \
+                    processor, the process's use was about 2.0%";
+        assert_eq!(idle.note, text);
+        assert_eq!(probe_share(&cost, 1, 199).unwrap().share, "about 25.0% of CPU");
         let of_two = "The profiler took about 50.0% of the processes' CPU time (an estimate)";
         assert_eq!(share(1, 2, 2).as_deref(), Some(of_two));
     }

@@ -28,6 +28,8 @@ pub struct TracedMethod {
     pub calls: u64,
     /// How many samples there are.
     pub samples: u64,
+    /// How many samples that all stand for as many calls would say as much.
+    pub effective_samples: f64,
     /// How often it was called in a second, from the first second with calls to the last one.
     pub per_second: f64,
     /// The calls from each caller, the most first.
@@ -36,16 +38,29 @@ pub struct TracedMethod {
     pub minutes: Vec<(u64, u64)>,
 }
 
+impl TracedMethod {
+    /// The share of calls that come from a caller with so many, and its 95% interval to either side; both are parts of 1.
+    #[must_use]
+    pub fn share(&self, calls: u64) -> (f64, f64) {
+        let share = calls as f64 / self.calls.max(1) as f64;
+        // Of each call, nothing is left to chance.
+        let is_all = self.samples >= self.calls;
+        let error = (share * (1.0 - share) / self.effective_samples.max(1.0)).sqrt();
+        (share, if is_all { 0.0 } else { 1.96 * error })
+    }
+}
+
 impl TraceReport {
     pub(crate) fn new(sums: TraceSums, label: impl Fn(Group) -> Option<String>) -> Self {
         let method = |(method, traced): (Method, Traced)| {
-            let per_second = traced.per_second();
+            let (per_second, effective_samples) = (traced.per_second(), traced.effective_samples());
             let mut callers: Vec<(Method, u64)> = traced.callers.into_iter().collect();
             callers.sort_by(|(one, calls), (other, others)| others.cmp(calls).then(one.cmp(other)));
             TracedMethod {
                 method,
                 calls: traced.calls,
                 samples: traced.samples,
+                effective_samples,
                 per_second,
                 callers,
                 minutes: traced.minutes.into_iter().collect(),

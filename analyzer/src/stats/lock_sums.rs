@@ -99,6 +99,13 @@ impl LockSums {
         self.longest.truncate(LONGEST);
     }
 
+    /// The time of recorded waits at this site of which the owner is known.
+    #[must_use]
+    pub fn known_ns(&self, site: &LockSite) -> u64 {
+        let owners = self.owners.get(site).into_iter().flat_map(HashMap::values);
+        owners.fold(0, |sum: u64, ns| sum.saturating_add(*ns))
+    }
+
     /// The owner that recorded waits at this site were longest for.
     #[must_use]
     pub fn longest_holder(&self, site: &LockSite) -> Option<String> {

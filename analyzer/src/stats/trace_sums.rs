@@ -19,6 +19,8 @@ pub struct Traced {
     pub calls: u64,
     /// How many samples there are.
     pub samples: u64,
+    /// The sum of the squares of the calls that each stands for.
+    squares: f64,
     /// The calls from each caller.
     pub callers: HashMap<Method, u64>,
     /// The calls by the start of their minute, in unix nanoseconds.
@@ -28,6 +30,13 @@ pub struct Traced {
 }
 
 impl Traced {
+    /// How many samples that all stand for as many calls would say as much: fewer, if the agent took fewer for a time.
+    #[must_use]
+    pub fn effective_samples(&self) -> f64 {
+        let calls = self.calls as f64;
+        if self.squares > 0.0 { calls * calls / self.squares } else { 0.0 }
+    }
+
     /// How often it was called in a second, from the first second with calls to the last one.
     #[must_use]
     pub fn per_second(&self) -> f64 {
@@ -54,6 +63,7 @@ impl TraceSums {
         let of = self.methods.entry(method.clone()).or_default();
         of.calls = of.calls.saturating_add(row.calls);
         of.samples = of.samples.saturating_add(row.samples);
+        of.squares += row.calls as f64 * row.calls as f64 / row.samples.max(1) as f64;
         let second = (row.start_ns, row.start_ns.saturating_add(SECOND_NS));
         let (from_ns, to_ns) = of.times.unwrap_or(second);
         of.times = Some((from_ns.min(second.0), to_ns.max(second.1)));
