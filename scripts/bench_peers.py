@@ -171,8 +171,14 @@ class Ours(Peer):
         return list(csv.DictReader(done.stdout.splitlines()))
 
 
+class Untraced(Ours):
+    """What `traced` is compared with."""
+
+    more = ",overhead=off,cpu=1s,wall=off"
+
+
 class Traced(Ours):
-    """Every method is traced: what a call costs of which no stack is taken. `recording` beside it has the same probes."""
+    """Every method is traced: what a traced call costs whose stack is not taken."""
 
     def options(self, workload, scratch):
         self.more = f",overhead=off,cpu=1s,wall=off,trace={workload.measured}:1000000"
@@ -380,6 +386,7 @@ PEERS = {
     "budget": Budget,
     "before-budget": BeforeBudget,
     "unsampled": Unsampled,
+    "untraced": Untraced,
     "traced": Traced,
     "nothing": Nothing,
     "samples": Sampling,
@@ -403,7 +410,8 @@ LONG_NAMES = {
     "budget": "this agent, as it comes",
     "before-budget": "the build in BEFORE, as it comes",
     "unsampled": "this agent, cpu=off",
-    "traced": "this agent, overhead=off, all traced, one stack in 1,000,000 calls",
+    "untraced": "this agent, overhead=off, cpu=1s,wall=off",
+    "traced": "the same, all traced, one stack in 1,000,000 calls",
     "nothing": "this agent, no probes, cpu=off",
     "samples": "this agent, no probes",
     "samples-1ms": "this agent, no probes, cpu=1ms without cap",
@@ -420,7 +428,8 @@ LONG_NAMES = {
 }
 
 
-SAMPLERS = ("unsampled", "traced", "nothing", "samples", "samples-1ms", "samples-capped", "async-samples", "async-samples-1ms")
+SAMPLERS = ("unsampled", "untraced", "traced", "nothing", "samples", "samples-1ms", "samples-capped", "async-samples",
+            "async-samples-1ms")
 USUAL = [name for name in PEERS if not name.startswith("before") and name not in SAMPLERS]
 LONG = ("plain", "budget", "before-budget", "unsampled", "samples", "nothing")
 

@@ -88,7 +88,7 @@ fn the_slowest_calls_of_every_second_are_kept_and_totals_are_exact() {
 
         let ended = times(&finished.stdout, "ended ");
         assert_eq!(ended.len() as u64, slow, "{jdk}");
-        expect_slowest_of_each_second(jdk, &profile, ended);
+        expect_slowest_of_each_second(jdk, &profile, ended.clone());
 
         // Far fewer than there were, within the budget: a minute's share at once and half a minute's besides. Names,
         // which a run writes only once, come on top.
@@ -102,7 +102,7 @@ fn the_slowest_calls_of_every_second_are_kept_and_totals_are_exact() {
 
         expect_slowest_of_each_method(jdk, &profile);
 
-        expect_late_requests(jdk, &profile, &times(&finished.stdout, "served "));
+        expect_late_requests(jdk, &profile, &times(&finished.stdout, "served "), ended);
 
         let report = text(&analyze(&["--notes"], logs.path()).stdout);
         let report = report.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -117,12 +117,16 @@ fn times(stdout: &str, word: &str) -> Vec<u64> {
 }
 
 /// When requests are few again, the threshold comes down, and all of them are recorded again, each call. They were
-/// served at these times. Counted from the longest pause in the middle, which no stall of the machine fills.
-fn expect_late_requests(jdk: &Jdk, profile: &Profile, served: &[u64]) {
-    let mut served = served.to_vec();
-    served.sort_unstable();
-    let pauses =
-        served.iter().zip(served.iter().skip(1)).skip(served.len() / 3).take(served.len() / 3);
+/// served at these times; slow ones ended at others. Counted from the longest pause in the middle, which no stall of the
+/// machine fills.
+fn expect_late_requests(jdk: &Jdk, profile: &Profile, served: &[u64], ended: Vec<u64>) {
+    let first = served.iter().min().expect("requests");
+    let mut all = ended;
+    all.extend(served);
+    all.retain(|ms| ms >= first);
+    all.sort_unstable();
+    let third = all.len() / 3;
+    let pauses = all.iter().zip(all.iter().skip(1)).skip(third).take(third);
     let (before, after) = pauses.max_by_key(|(one, next)| *next - *one).expect("requests");
     let middle = u64::midpoint(*before, *after);
     let late = |method: &str| {
