@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use log_format::rows::counter;
+use serde_json::json;
 use test_classes::{
     Java, Jdk, Profile, TracedCalls, artifacts, classes, ends_of_jdks, error_line, free_port, jdks,
     jdks_from, tprofiler, tprofiler_json, traced_calls, wait_until,
@@ -114,7 +115,7 @@ fn commands_trace_and_untrace() {
             now.zip(before).is_some_and(|(now, before)| (now - before).abs_diff(1_200) <= THREADS)
         });
         let off = tprofiler_json(port, &["untrace"]);
-        assert_eq!(off["traces"], serde_json::json!([]), "{jdk}: {off}");
+        assert_eq!(off["traces"], json!([]), "{jdk}: {off}");
         let last = samples();
         program.ask("100000");
         assert_eq!(samples(), last, "{jdk}");
@@ -122,6 +123,15 @@ fn commands_trace_and_untrace() {
         assert_eq!(nothing["hints"][0], "programs.Traced has no method sell", "{jdk}: {nothing}");
         let again = tprofiler_json(port, &["trace"]);
         assert_eq!(again["hints"], nothing["hints"], "{jdk}: {again}");
+        // Without any, no pattern is left.
+        let off = tprofiler_json(port, &["untrace", "programs.Traced.sell"]);
+        assert_eq!(
+            (&off["traces"], &off["hints"]),
+            (&json!([]), &nothing["hints"]),
+            "{jdk}: {off}"
+        );
+        let one = tprofiler_json(port, &["trace", "programs.Traced.pay", "100"]);
+        assert_eq!(one["traces"].as_array().map(Vec::len), Some(1), "{jdk}: {one}");
         let wrong = tprofiler(port, &["trace", "programs.Traced.pay", "often"]);
         assert!(error_line(&wrong).contains("'often' is not a number of calls"), "{wrong:?}");
         assert_eq!(program.end().status, Some(0), "{jdk}");

@@ -250,6 +250,9 @@ impl<'j> AgentLoop<'j> {
     fn trace(&mut self, pattern: &Pattern, every: u64) -> Result<Vec<String>, Error> {
         self.sampler("trace")?;
         let named = self.methods.change_trace(pattern.clone(), every, || self.recorder.round())?;
+        if self.methods.traces().iter().all(|own| own.value == 0) {
+            self.methods.forget_traces();
+        }
         Ok(if named == 0 { vec![self.why_not_traced(pattern)] } else { Vec::new() })
     }
 
