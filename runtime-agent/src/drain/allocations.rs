@@ -12,6 +12,9 @@ use crate::log::run_log::Now;
 use crate::sampling::sampler::Sampler;
 use crate::sys::clock::{self, as_u64};
 
+/// A sample of a large object stands for little more than one: whole numbers would not do.
+pub(super) const OBJECT_PARTS: i64 = 1_000;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 struct Key {
     thread: ThreadId,
@@ -34,7 +37,7 @@ pub(super) struct Allocations {
     counter: SampleCounter,
     /// How long they were sampled before the run began.
     sampled_before_ns: u64,
-    /// Objects and bytes by class.
+    /// Parts of objects, and bytes, by class.
     pub(super) hot: HotSums<u32>,
 }
 
@@ -47,18 +50,17 @@ impl Allocations {
         Self { seconds: Seconds::default(), counter, sampled_before_ns, hot }
     }
 
-    /// Takes the samples since the last call.
+    /// Takes the samples since the last call. Returns when each was, and its thread, whose name must be written while it
+    /// is known.
     pub(super) fn round(
         &mut self,
         samples: &mut Samples,
         sampler: &mut Sampler<'_>,
         context: &mut Context<'_>,
-    ) {
+    ) -> Vec<(u64, ThreadId)> {
         let taken = allocations::take();
         self.counter.take(taken.len());
-        for allocation in taken {
-            self.add(&allocation, samples, sampler, context);
-        }
+        taken.iter().map(|allocation| self.add(allocation, samples, sampler, context)).collect()
     }
 
     fn add(
@@ -67,10 +69,11 @@ impl Allocations {
         samples: &mut Samples,
         sampler: &mut Sampler<'_>,
         context: &mut Context<'_>,
-    ) {
+    ) -> (u64, ThreadId) {
         let Allocation { at, os_id, virtual_thread, class, objects, bytes, stack } = allocation;
         let at_ns = context.anchors.unix_ns(*at);
-        let [of_objects, of_bytes] = [objects, bytes].map(|of| as_u64(of.round()).cast_signed());
+        let parts = [objects * OBJECT_PARTS as f64, *bytes].map(|of| as_u64(of.round()));
+        let [of_objects, of_bytes] = parts.map(u64::cast_signed);
         self.hot.add(*class, of_objects, of_bytes);
         let key = Key {
             thread: match virtual_thread {
@@ -85,6 +88,7 @@ impl Allocations {
         sum.bytes += bytes;
         sum.objects += objects;
         sum.samples += 1;
+        (at_ns, key.thread)
     }
 
     /// Rows of the seconds that are over by now; with `all`, of all.

@@ -119,8 +119,10 @@ impl Exceptions {
 
     fn add_to_sums(&mut self, method: MethodId, class: u32, by: Correction) {
         self.sums.add(method, class, by);
-        if class != UNSEEN {
-            self.hot.add((class, method), by.thrown, by.began);
+        // What only passes methods is many times as much.
+        let key = (class, method);
+        if class != UNSEEN && (by.began != 0 || self.hot.has(key)) {
+            self.hot.add(key, by.thrown, by.began);
         }
     }
 

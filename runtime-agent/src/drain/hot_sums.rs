@@ -8,7 +8,7 @@ use crate::drain::time_slices::{Period, TimeSlices};
 use crate::instrument::methods::Method;
 use crate::log::run_log::Now;
 
-/// Most keys that are kept of a run.
+/// Most keys that are kept of a run, and of a slice. If there are more, the half with the greatest sums stays.
 const MOST_KEYS: usize = 4_096;
 
 /// How many events there were, and how much in all: time, bytes, or exceptions that began. A correction may come before
@@ -20,7 +20,7 @@ pub(crate) struct EventSum {
 }
 
 impl EventSum {
-    fn add(&mut self, more: Self) {
+    pub(super) fn add(&mut self, more: Self) {
         self.count = self.count.saturating_add(more.count);
         self.amount = self.amount.saturating_add(more.amount);
     }
@@ -58,10 +58,19 @@ impl<K: Copy + Eq + Ord + Hash> HotSums<K> {
 
     pub(super) fn add(&mut self, key: K, count: i64, amount: i64) {
         for sums in [Some(&mut self.run), self.slices.current()].into_iter().flatten() {
-            if sums.len() < MOST_KEYS || sums.contains_key(&key) {
-                sums.entry(key).or_default().add(EventSum { count, amount });
+            if sums.len() >= MOST_KEYS && !sums.contains_key(&key) {
+                let mut amounts: Vec<i64> = sums.values().map(|sum| sum.amount).collect();
+                let (_, median, _) = amounts.select_nth_unstable(MOST_KEYS / 2);
+                let median = *median;
+                sums.retain(|_, sum| sum.amount > median);
             }
+            sums.entry(key).or_default().add(EventSum { count, amount });
         }
+    }
+
+    /// Whether a key has a sum of the run.
+    pub(super) fn has(&self, key: K) -> bool {
+        self.run.contains_key(&key)
     }
 
     /// Approximate memory that it uses.
@@ -119,6 +128,15 @@ mod tests {
         let (late, rare) = (minute[0].1, minute[1].1);
         assert_eq!((minute.len(), minute[0].0, minute[1].0), (2, "late", "rare"));
         assert!((60..=75).contains(&rare.count) && late == sum(2 * rare.count, 10 * rare.count));
+        // Of very many keys, those with the greatest sums stay.
+        let mut many = HotSums::new(at(0));
+        for key in 0..10_000 {
+            many.add(key, 1, if key == 7 { 5 } else { 1 });
+        }
+        many.add(9_999, 1, 9);
+        let most: Vec<_> =
+            many.hottest(Period::Run, 2, at(1)).iter().map(|(key, _)| *key).collect();
+        assert_eq!((most, many.run.len() <= MOST_KEYS), (vec![9_999, 7], true));
         // What was taken back is not shown.
         hot.add("late", -200, -1_000);
         assert_eq!(hot.hottest(Period::Run, 9, at(200)).len(), 2);

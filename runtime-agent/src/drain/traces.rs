@@ -37,17 +37,19 @@ impl Traces {
         Self { seconds: Seconds::default(), counter: SampleCounter::begin(traces::dropped) }
     }
 
-    /// Takes the calls since the last round.
+    /// Takes the calls since the last round. Returns when each began, and its thread, whose name must be written while it
+    /// is known.
     pub(super) fn round(
         &mut self,
         samples: &mut Samples,
         sampler: &mut Sampler<'_>,
         context: &mut Context<'_>,
-    ) {
+    ) -> Vec<(u64, ThreadId)> {
         let taken = traces::take();
         self.counter.take(taken.len());
-        for call in taken {
+        let add = |call| {
             let TracedCall { at, os_id, virtual_thread, method, calls, stack } = call;
+            let at_ns = context.anchors.unix_ns(at);
             let key = Key {
                 thread: match virtual_thread {
                     Some(number) => (context.virtual_thread)(number.get()),
@@ -57,10 +59,12 @@ impl Traces {
                 stack: samples.stack_of_own(os_id, &stack, sampler),
                 path: samples.path_of(&stack.shadow, context.paths),
             };
-            let sum = self.seconds.sum(context.anchors.unix_ns(at), key);
+            let sum = self.seconds.sum(at_ns, key);
             sum.calls += calls;
             sum.samples += 1;
-        }
+            (at_ns, key.thread)
+        };
+        taken.into_iter().map(add).collect()
     }
 
     /// Rows of the seconds that are over by now; with `all`, of all.

@@ -81,6 +81,15 @@ pub(super) fn clear(jni: &JniEnv) {
     WAITS.take_all().iter().for_each(|(_, wait)| forget(wait, jni));
 }
 
+/// Forgets the waits for which `stays` does not hold.
+pub(super) fn retain(jni: &JniEnv, stays: impl Fn(Key, &InProgress) -> bool) {
+    for (key, wait) in all() {
+        if !stays(key, &wait) {
+            let _ = end(key, jni);
+        }
+    }
+}
+
 pub(super) fn forget(wait: &InProgress, jni: &JniEnv) {
     if wait.monitor != 0 {
         // SAFETY: a weak reference of this wait's, which is in the map no more.

@@ -24,12 +24,17 @@ use std::time::Duration;
 use jvmti_bindings::env::{JniEnv, Jvmti};
 use jvmti_bindings::prelude::jvmti;
 
+use crate::sys::clock;
+
 pub(crate) use self::in_progress::{InProgress, Key, Owner, all, set_owner, take_monitor};
 pub(crate) use self::kinds::kind;
 pub(crate) use self::long_waits::{LongWait, take as take_long_waits};
 pub(crate) use self::parks::{blocker_of, owner_of};
 pub(crate) use self::sums::{WaitSum, take_sums};
-pub(crate) use self::waits::{Counts, cost_ns, enter, entered, is_on, may_have_owner, skip_second};
+pub(crate) use self::waits::{Counts, cost_ns, enter, entered, may_have_owner};
+
+/// Waits that have lasted so long outlive a pause.
+const LONG_NS: u64 = 100_000_000;
 
 const EVENTS: [jvmti::jvmtiEvent; 2] =
     [jvmti::JVMTI_EVENT_MONITOR_CONTENDED_ENTER, jvmti::JVMTI_EVENT_MONITOR_CONTENDED_ENTERED];
@@ -61,7 +66,35 @@ pub(crate) fn begin(
 /// No more waits are counted.
 pub(crate) fn end(jvmti: &Jvmti, jni: &JniEnv) {
     stop(jvmti);
+    waits::end_skipping();
     in_progress::clear(jni);
+}
+
+/// Waits are not counted for a time, because there are too many. Those of platform threads that have lasted long stay: a
+/// deadlock is still one.
+pub(crate) fn pause(jvmti: &Jvmti, jni: &JniEnv) {
+    stop(jvmti);
+    waits::begin_to_skip();
+    let now = clock::ticks();
+    let long = clock::ns_to_ticks(LONG_NS);
+    in_progress::retain(jni, |key, wait| {
+        key.virtual_thread().is_none() && now.saturating_sub(wait.began) >= long
+    });
+}
+
+/// Waits are counted again. Of those in progress, the ones stay whose thread, by its `JavaThread`, still waits.
+///
+/// # Errors
+/// The JVM refuses it.
+pub(crate) fn resume(
+    jvmti: &Jvmti,
+    jni: &JniEnv,
+    still_waits: impl Fn(usize) -> bool,
+) -> Result<(), jvmti::jvmtiError> {
+    in_progress::retain(jni, |_, wait| still_waits(wait.java_thread));
+    waits::end_skipping();
+    waits::go_on();
+    jvmti.enable_events_global(&EVENTS).inspect_err(|_| stop(jvmti))
 }
 
 /// The same, without touching the data.

@@ -25,8 +25,10 @@ static THRESHOLD: AtomicU64 = AtomicU64::new(u64::MAX);
 static WAITS: AtomicU64 = AtomicU64::new(0);
 static DROPPED: AtomicU64 = AtomicU64::new(0);
 static LOST: AtomicU64 = AtomicU64::new(0);
-/// Seconds in which nothing was counted, because there were too many.
-static SECONDS_SKIPPED: AtomicU64 = AtomicU64::new(0);
+/// How long nothing was counted, because there were too many, and since when that is so now; 0 if it is not. In
+/// nanoseconds of CLOCK_MONOTONIC, of the agent thread.
+static SKIPPED_NS: AtomicU64 = AtomicU64::new(0);
+static SKIPPED_SINCE_NS: AtomicU64 = AtomicU64::new(0);
 static COST: AtomicU64 = AtomicU64::new(0);
 /// When waits began to be counted, in ticks, and the JNI environment of the agent thread, whose waits do not count.
 static BEGAN: AtomicU64 = AtomicU64::new(0);
@@ -49,15 +51,15 @@ pub(crate) struct Counts {
     pub dropped: u64,
     /// Others, which are counted nowhere for lack of memory.
     pub lost: u64,
-    /// Seconds in which nothing was counted, because there were too many.
+    /// Seconds, rounded up, in which nothing was counted, because there were too many.
     pub seconds_skipped: u64,
 }
 
 impl Counts {
     pub(crate) fn now() -> Self {
-        let [waits, dropped, lost, seconds_skipped] = [&WAITS, &DROPPED, &LOST, &SECONDS_SKIPPED]
-            .map(|counter| counter.load(Ordering::Relaxed));
-        Self { waits, dropped, lost, seconds_skipped }
+        let [waits, dropped, lost] =
+            [&WAITS, &DROPPED, &LOST].map(|counter| counter.load(Ordering::Relaxed));
+        Self { waits, dropped, lost, seconds_skipped: skipped_ns().div_ceil(1_000_000_000) }
     }
 }
 
@@ -71,9 +73,21 @@ pub(crate) fn is_on() -> bool {
     IS_ON.load(Ordering::Relaxed)
 }
 
-/// Notes a second in which nothing was counted, because there were too many.
-pub(crate) fn skip_second() {
-    SECONDS_SKIPPED.fetch_add(1, Ordering::Relaxed);
+fn skipped_ns() -> u64 {
+    let since_ns = SKIPPED_SINCE_NS.load(Ordering::Relaxed);
+    let now = if since_ns == 0 { 0 } else { clock::monotonic_ns().saturating_sub(since_ns) };
+    SKIPPED_NS.load(Ordering::Relaxed) + now
+}
+
+/// From now on, nothing is counted, because there are too many.
+pub(super) fn begin_to_skip() {
+    SKIPPED_SINCE_NS.store(clock::monotonic_ns(), Ordering::Relaxed);
+}
+
+/// Waits are counted again, or nothing is to be counted any more.
+pub(super) fn end_skipping() {
+    SKIPPED_NS.store(skipped_ns(), Ordering::Relaxed);
+    SKIPPED_SINCE_NS.store(0, Ordering::Relaxed);
 }
 
 /// Waits are counted from now on. The agent thread calls this.
@@ -82,6 +96,11 @@ pub(super) fn begin(jni: &JniEnv, threshold: Duration) {
     BEGAN.store(clock::ticks(), Ordering::Relaxed);
     let threshold_ns = u64::try_from(threshold.as_nanos()).unwrap_or(u64::MAX);
     THRESHOLD.store(clock::ns_to_ticks(threshold_ns), Ordering::Relaxed);
+    IS_ON.store(true, Ordering::Release);
+}
+
+/// Waits are counted again, also those that are in progress.
+pub(super) fn go_on() {
     IS_ON.store(true, Ordering::Release);
 }
 

@@ -30,6 +30,7 @@ pub(crate) mod native;
 pub(crate) mod off_cpu;
 pub(crate) mod own_stack;
 mod owners;
+mod paused_waits;
 mod perf_events;
 mod process_timer;
 mod random_walks;

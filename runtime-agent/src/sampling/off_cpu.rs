@@ -19,6 +19,7 @@ use sampling_handler::vm_layout::Layout;
 use sampling_handler::walk::{End, Frame, Frames, MAX_FRAMES, Walk};
 
 use super::NoSamples;
+use super::paused_waits::PausedWaits;
 use super::random_walks::RandomWalks;
 use super::thread_list::{ListedThread, ThreadList};
 use super::threads;
@@ -293,11 +294,15 @@ impl<'j> OffCpu<'j> {
     }
 
     /// What threads do now, those that use most CPU time first.
-    pub(super) fn now(&self) -> Vec<ThreadNow> {
+    pub(super) fn now(&self, paused: &PausedWaits) -> Vec<ThreadNow> {
+        let cpu_times = if paused.is_empty() { HashMap::new() } else { self.cpu_times() };
+        let still_waits =
+            |java_thread: &usize| paused.is_empty() || paused.still_waits(*java_thread, &cpu_times);
         let waits: HashMap<usize, InProgress> = locks::all()
             .into_iter()
             .filter(|(key, _)| key.virtual_thread().is_none())
             .map(|(_, wait)| (wait.java_thread, wait))
+            .filter(|(java_thread, _)| still_waits(java_thread))
             .collect();
         let now = |thread: &Watched| thread.now(waits.get(&thread.java_thread));
         let mut threads: Vec<ThreadNow> = self.threads.iter().map(now).collect();
@@ -312,6 +317,12 @@ impl<'j> OffCpu<'j> {
     pub(super) fn walk_at_random(&self, random: &mut RandomWalks) -> u32 {
         let java_threads: Vec<usize> = self.threads.iter().map(|t| t.java_thread).collect();
         random.round(self.layout, &java_threads)
+    }
+
+    /// The CPU time of each thread so far, by its `JavaThread`.
+    pub(super) fn cpu_times(&self) -> HashMap<usize, u64> {
+        let of = |thread: &Watched| (thread.java_thread, clock::cpu_ns_of(clock_of(thread.os_id)));
+        self.threads.iter().map(of).collect()
     }
 
     /// Says of all threads again where they stand.

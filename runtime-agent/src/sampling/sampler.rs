@@ -21,6 +21,7 @@ use super::methods::{Methods, Named};
 use super::native::{Function, NativeCode};
 use super::off_cpu::{GoneThread, OffCpu, OffCpuTime, ThreadNow};
 use super::owners::Owners;
+use super::paused_waits::PausedWaits;
 use super::random_walks::RandomWalks;
 use super::thread_list::ThreadList;
 use super::thread_names::ThreadNames;
@@ -99,6 +100,7 @@ pub(crate) struct Sampler<'j> {
     parks: bool,
     owners: Option<Owners<'j>>,
     lock_brake: LockBrake,
+    paused_waits: PausedWaits,
     /// How many bytes are between two sampled allocations; `None` for no such samples.
     allocations: Option<Interval>,
     /// How many times as few calls are traced, so that they keep to the cap.
@@ -161,6 +163,7 @@ impl<'j> Sampler<'j> {
             parks,
             owners: None,
             lock_brake: LockBrake::new(cap),
+            paused_waits: PausedWaits::default(),
             allocations: alloc.map(|bytes| Interval::new(bytes, cap)),
             traces: Interval::new(1, cap),
             off_cpu: None,
@@ -238,6 +241,7 @@ impl<'j> Sampler<'j> {
     fn begin_locks(&mut self, tables: &Tables) {
         let (jvmti, jni) = (self.jvmti, self.jni);
         self.lock_brake.begin();
+        self.paused_waits = PausedWaits::default();
         if self.count_lock_waits() {
             let list = ThreadList::new(tables, jvmti, jni).ok();
             self.owners = list.map(|list| Owners::new(list, jvmti, jni));
@@ -312,14 +316,19 @@ impl<'j> Sampler<'j> {
         if self.owners.is_none() {
             return;
         }
-        if !locks::is_on() {
-            locks::skip_second();
-        }
+        let cpu_times = || self.off_cpu.as_ref().map(OffCpu::cpu_times).unwrap_or_default();
         match self.lock_brake.second() {
             Step::GoOn => {}
-            Step::Pause => locks::end(self.jvmti, self.jni),
+            Step::Pause => {
+                locks::pause(self.jvmti, self.jni);
+                self.paused_waits = PausedWaits::begin(cpu_times());
+            }
             Step::Resume => {
-                self.count_lock_waits();
+                let (paused, now) = (std::mem::take(&mut self.paused_waits), cpu_times());
+                let still_waits = |java_thread| paused.still_waits(java_thread, &now);
+                if let Err(error) = locks::resume(self.jvmti, self.jni, still_waits) {
+                    message!("lock: the JVM refuses it: {error:?}; waits are not counted");
+                }
             }
         }
     }
@@ -471,7 +480,7 @@ impl<'j> Sampler<'j> {
 
     /// What threads do now; `None` if they are not looked at.
     pub(crate) fn threads_now(&self) -> Option<Vec<ThreadNow>> {
-        self.off_cpu.as_ref().map(OffCpu::now)
+        self.off_cpu.as_ref().map(|off_cpu| off_cpu.now(&self.paused_waits))
     }
 
     /// What a round takes longer while threads are looked at: another time in each.

@@ -1,14 +1,31 @@
 //! Lock waits, allocations and exceptions for `top`.
 
+use std::collections::HashMap;
+
 use log_format::ids::MethodId;
 
 use super::Recorder;
+use crate::drain::allocations::OBJECT_PARTS;
 use crate::drain::hot_methods::HotMethods;
 use crate::drain::hot_sums::{EventSum, HotEvent, HotEvents, HotSums};
 use crate::drain::time_slices::Period;
 use crate::exceptions;
 use crate::jvm::class_names;
 use crate::log::run_log::Now;
+
+/// Sums by the name of the class: classes of different loaders may have one name, and those without one are `[other
+/// classes]`.
+fn by_name(sums: Vec<((u32, MethodId), EventSum)>) -> Vec<((String, MethodId), EventSum)> {
+    let mut named: HashMap<(String, MethodId), EventSum> = HashMap::new();
+    for ((class, method), sum) in sums {
+        named.entry((exceptions::name(class), method)).or_default().add(sum);
+    }
+    let mut named: Vec<_> = named.into_iter().collect();
+    named.sort_by(|(one, sum), (other, others)| {
+        others.amount.cmp(&sum.amount).then_with(|| one.cmp(other))
+    });
+    named
+}
 
 impl Recorder {
     /// Those with the greatest sums, at most `count` of each kind.
@@ -23,17 +40,22 @@ impl Recorder {
         };
         let locks = self.lock_waits.hot.hottest(period, count, now).into_iter();
         let allocations = self.allocations.hot.hottest(period, count, now).into_iter();
-        let thrown = self.exceptions.hot.hottest(period, count, now).into_iter();
+        let thrown = self.exceptions.hot.hottest(period, usize::MAX, now);
         HotEvents {
             lock_seconds_skipped: self.lock_waits.counts().seconds_skipped,
             locks: locks
                 .map(|((class, method), sum)| of(class_names::name(class), method, sum))
                 .collect(),
             allocations: allocations
-                .map(|(class, sum)| of(class_names::name(class), MethodId::NONE, sum))
+                .map(|(class, sum)| {
+                    let sum = EventSum { count: sum.count / OBJECT_PARTS, ..sum };
+                    of(class_names::name(class), MethodId::NONE, sum)
+                })
                 .collect(),
-            exceptions: thrown
-                .map(|((class, method), sum)| of(exceptions::name(class), method, sum))
+            exceptions: by_name(thrown)
+                .into_iter()
+                .take(count)
+                .map(|((class, method), sum)| of(class, method, sum))
                 .collect(),
         }
     }

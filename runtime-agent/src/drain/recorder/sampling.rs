@@ -74,14 +74,14 @@ impl Recorder {
             },
             next_thread: &mut || ids.borrow_mut().next(),
         };
-        let new = samples.round(sampler, &mut context, all);
+        let mut new = samples.round(sampler, &mut context, all);
         sampler.find_owners();
         let waits: Vec<LockWaitRow> = locks::take_long_waits()
             .iter()
             .map(|wait| lock_waits::row(wait, samples, sampler, &mut context))
             .collect();
-        self.allocations.round(samples, sampler, &mut context);
-        self.traces.round(samples, sampler, &mut context);
+        new.extend(self.allocations.round(samples, sampler, &mut context));
+        new.extend(self.traces.round(samples, sampler, &mut context));
         let examples: Vec<ExceptionExampleRow> = exceptions::take_examples()
             .into_iter()
             .map(|example| drain::exceptions::row(example, samples, sampler, &mut context))
