@@ -37,10 +37,10 @@ fn rows(found: &Value) -> Vec<Value> {
 fn exceptions_are_counted_by_class_and_by_where_they_began() {
     let logs = shop();
     let text = logs.analyze(&["logs"]).quiet();
-    let (_, found) = text.split_once("\nExceptions").unwrap();
+    let (_, found) = text.rsplit_once("\nExceptions").unwrap();
     assert_golden("exceptions.txt", found);
     let top = logs.analyze(&["logs", "--top", "1"]).quiet();
-    let (_, top) = top.split_once("\nExceptions").unwrap();
+    let (_, top) = top.rsplit_once("\nExceptions").unwrap();
     assert!(top.contains("    and 2 more rows\n") && !top.contains(TIMEOUT), "{top}");
     let found = of_json(&logs, &[]);
     assert_eq!((&found["figures_of"], &found["began"]), (&"statistics".into(), &86.into()));
@@ -267,7 +267,7 @@ fn a_throttled_method_may_have_thrown_more() {
     let count = "com.shop.stock.Stock.count(I)J";
     logs.run(RUN, "web07", 4242).rows(T15, &[throttled(T15, count, 1_000_000, 50)]);
     let text = logs.analyze(&["logs"]).quiet();
-    let (_, found) = text.split_once("\nExceptions").unwrap();
+    let (_, found) = text.rsplit_once("\nExceptions").unwrap();
     assert!(found.contains("         80+ "), "{found}");
     assert!(found.contains("\n+: at least so many; the method was throttled"), "{found}");
     let found = of_json(&logs, &[]);

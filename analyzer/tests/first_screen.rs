@@ -6,12 +6,16 @@
 
 mod common;
 
+use common::allocating_shop::allocated;
+use common::locked_shop::locks;
 use common::sampled_shop::{frame, sampled_stack, samples, shop, waiting, waiting_shop};
+use common::throwing_shop::exceptions;
 use common::*;
 use log_format::rows::{CallRow, EventRow, Exit, StatsRow, counter as name, event};
 
 const LINES: usize = 60;
 const COLUMNS: usize = 100;
+const MB: u64 = 1_000_000;
 
 /// More parameters than a line has room for.
 const LONG: &str =
@@ -65,6 +69,9 @@ fn busy() -> Logs {
     }
     run.rows(T14, &[CallRow { exit: Exit::Unfinished, ..call(T14, 1, 20, 20, 3 * HOUR - MIN) }]);
     add_samples(&run);
+    run.rows(T14, &[locks(T14, "com.shop.stock.Warehouse", 2, &[30 * MS; 40])]);
+    run.rows(T14, &[allocated(T14 + S, 1, "com.shop.web.Page", [MB, 3_000, 12], 2)]);
+    run.rows(T14, &[exceptions(T14, 3, "com.shop.stock.OutOfStock", [9, 7])]);
     add_losses(&run);
     logs
 }

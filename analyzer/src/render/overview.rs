@@ -22,7 +22,8 @@ use crate::stats::by_minute::{MinuteSums, hours};
 use crate::stats::call_tree::Recursion;
 use crate::stats::method::Method;
 use crate::stats::sampled_stacks::is_of_jdk;
-use log_format::human::{count, duration, plural};
+use log_format::human::{bytes, count, duration, plural};
+use log_format::writer::one_line;
 
 /// Entries shown in each part.
 const SHOWN: usize = 5;
@@ -47,6 +48,7 @@ pub fn render(report: &Report, labels: &Labels, out: &mut dyn Write) -> io::Resu
         hottest(&group.first.by_self, labels, out)?;
     }
     slowest(report, labels, out)?;
+    events(report, labels, out)?;
     next(report, out)?;
     by_hour(&report.overview, &report.layout.zone, out)?;
     throwing(&group.first.by_throws, labels, out)?;
@@ -62,6 +64,36 @@ fn row(
 ) -> io::Result<()> {
     let name = labels.fitting(method, WIDTH.saturating_sub(cells.len() + sign.len()));
     wrapped(out, cells, &" ".repeat(cells.len() + 2), &(name + sign))
+}
+
+/// The lock most waited for, the class most allocated, and where most exceptions began, a line each.
+fn events(report: &Report, labels: &Labels, out: &mut dyn Write) -> io::Result<()> {
+    let mut lines: Vec<(String, Option<&Method>)> = Vec::new();
+    let Report { locks, allocations, exceptions, .. } = report;
+    if let Some(first) = locks.locks.first() {
+        let waits = plural(locks.waits, "wait", "waits");
+        let class = one_line(&first.site.class);
+        let line = format!("Locks: {} in {waits}, most for {class}", duration(locks.total_ns));
+        lines.push((line, first.site.method.as_ref()));
+    }
+    if let Some(first) = allocations.classes.first() {
+        let line =
+            format!("Allocated: {}, most {}", bytes(allocations.all.bytes), one_line(&first.of));
+        lines.push((line, Some(&first.most)));
+    }
+    if let Some(first) = exceptions.sites.first() {
+        let class = one_line(&first.site.class);
+        let line = format!("Exceptions: {}, most {class}", count(exceptions.began.into()));
+        lines.push((line, Some(&first.site.method)));
+    }
+    for (line, method) in &lines {
+        let at = method.map(|method| {
+            let width = WIDTH.saturating_sub(line.chars().count() + " at ".len());
+            format!(" at {}", labels.fitting(method, width))
+        });
+        wrapped(out, "", "  ", &(line.clone() + &at.unwrap_or_default()))?;
+    }
+    if lines.is_empty() { Ok(()) } else { writeln!(out) }
 }
 
 /// What to run next.
