@@ -109,7 +109,7 @@ fn long_label(name: &MethodName) -> String {
 }
 
 /// A class name without its package. The dots of an array's or a nested class's name stay.
-fn simple(class: &str) -> &str {
+pub(super) fn simple(class: &str) -> &str {
     class.rsplit_once('.').map_or(class, |(_, simple)| simple)
 }
 

@@ -6,7 +6,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use super::labels::Labels;
+use super::labels::{Labels, simple};
 use super::text_parts::{
     WIDTH, average, calls, heading, number, rate, share, sign_of_average, sign_of_calls,
     sign_of_share, wrapped,
@@ -72,17 +72,17 @@ fn events(report: &Report, labels: &Labels, out: &mut dyn Write) -> io::Result<(
     let Report { locks, allocations, exceptions, .. } = report;
     if let Some(first) = locks.locks.first() {
         let waits = plural(locks.waits, "wait", "waits");
-        let class = one_line(&first.site.class);
+        let class = short(&first.site.class);
         let line = format!("Locks: {} in {waits}, most for {class}", duration(locks.total_ns));
         lines.push((line, first.site.method.as_ref()));
     }
     if let Some(first) = allocations.classes.first() {
         let line =
-            format!("Allocated: {}, most {}", bytes(allocations.all.bytes), one_line(&first.of));
+            format!("Allocated: {}, most {}", bytes(allocations.all.bytes), short(&first.of));
         lines.push((line, Some(&first.most)));
     }
     if let Some(first) = exceptions.sites.first() {
-        let class = one_line(&first.site.class);
+        let class = short(&first.site.class);
         let line = format!("Exceptions: {}, most {class}", count(exceptions.began.into()));
         lines.push((line, Some(&first.site.method)));
     }
@@ -94,6 +94,14 @@ fn events(report: &Report, labels: &Labels, out: &mut dyn Write) -> io::Result<(
         wrapped(out, "", "  ", &(line.clone() + &at.unwrap_or_default()))?;
     }
     if lines.is_empty() { Ok(()) } else { writeln!(out) }
+}
+
+/// A class without its package; a lock may be the class itself.
+fn short(class: &str) -> String {
+    let (name, end) = class.strip_suffix(".class").map_or((class, ""), |name| (name, ".class"));
+    // Of a hidden class, the last part says nothing.
+    let is_hidden = simple(name).starts_with("0x");
+    one_line(if is_hidden { name } else { simple(name) }) + end
 }
 
 /// What to run next.
@@ -356,4 +364,22 @@ fn recursion(
         wrapped(out, &format!("{:>12}  ", count(found.calls.into())), &" ".repeat(16), &line)?;
     }
     writeln!(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::short;
+
+    #[test]
+    fn classes_are_short() {
+        for (class, name) in [
+            ("com.shop.Stock$Row", "Stock$Row"),
+            ("com.shop.Stock.class", "Stock.class"),
+            ("com.shop.Order$$Lambda.0x00007f01", "com.shop.Order$$Lambda.0x00007f01"),
+            ("byte[]", "byte[]"),
+            ("[no blocker]", "[no blocker]"),
+        ] {
+            assert_eq!(short(class), name);
+        }
+    }
 }
