@@ -262,3 +262,33 @@ fn a_deadlock_is_named() {
         assert_eq!(waits[0].class, "programs.Deadlock", "{jdk}");
     }
 }
+
+/// While very many waits are not counted, a deadlock is still one, and the log knows how long that was, to its end.
+#[test]
+fn a_deadlock_outlives_a_pause() {
+    for jdk in ends_of_jdks() {
+        let logs = tempfile::tempdir().expect("a temporary folder");
+        let port = free_port();
+        let path = logs.path().display();
+        let options = format!("include=programs,port={port},sampler_cap=0.1%,logs={path}");
+        let java = Java::new(jdk).agent(&options);
+        let mut program = java.main(classes(), "programs.Deadlock").talk();
+        let circles = || {
+            let threads = tprofiler_json(port, &["threads"]);
+            threads["deadlocks"].as_array().map_or(0, Vec::len)
+        };
+        let skipped = || tprofiler_json(port, &["status"])["lock_seconds_skipped"].as_u64();
+        program.ask("lock");
+        wait_until("the deadlock is found", || circles() == 1);
+        assert_eq!(skipped(), Some(0), "{jdk}");
+        program.ask("swap");
+        wait_until("seconds are skipped", || skipped() > Some(0));
+        assert_eq!(circles(), 1, "{jdk}");
+        wait_until("waits were counted again", || skipped() > Some(3));
+        assert_eq!(circles(), 1, "{jdk}");
+        let before = skipped().expect("a number");
+        program.end().expect_quiet_success(jdk);
+        let told = Profile::only_run(logs.path()).counter(counter::LOCK_SECONDS_SKIPPED);
+        assert!(told >= before, "{jdk}: {told} of {before} s");
+    }
+}

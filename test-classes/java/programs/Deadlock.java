@@ -3,11 +3,12 @@ package programs;
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
 import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.SynchronousQueue;
 
 /**
  * Two threads that wait for each other's monitor for ever, once told so on stdin: {@code lock}. With {@code contend},
- * a thread waits for a monitor for a tenth of a second; with {@code allocate}, it allocates 64 MB. It ends with its
- * stdin.
+ * a thread waits for a monitor for a tenth of a second; with {@code allocate}, it allocates 64 MB; with {@code swap},
+ * two threads wait for each other many thousand times a second from then on. It ends with its stdin.
  */
 public final class Deadlock {
     private static final class Side {}
@@ -21,6 +22,10 @@ public final class Deadlock {
                 lock();
             } else if (line.equals("allocate")) {
                 allocate();
+            } else if (line.equals("swap")) {
+                SynchronousQueue<String> queue = new SynchronousQueue<>();
+                start("giver", () -> swap(queue, true));
+                start("taker", () -> swap(queue, false));
             } else {
                 contend();
             }
@@ -55,6 +60,20 @@ public final class Deadlock {
             synchronized (second) {
                 throw new IllegalStateException("both were free");
             }
+        }
+    }
+
+    private static void swap(SynchronousQueue<String> queue, boolean gives) {
+        try {
+            while (true) {
+                if (gives) {
+                    queue.put("");
+                } else {
+                    queue.take();
+                }
+            }
+        } catch (InterruptedException e) {
+            throw new IllegalStateException(e);
         }
     }
 
