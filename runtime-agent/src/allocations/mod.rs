@@ -11,7 +11,7 @@ use log_format::ids::JavaThreadId;
 use crate::jvm::{class_names, java_threads};
 use crate::probe::thread::os_id;
 use crate::sampling::own_stack::OwnStack;
-use crate::sys::clock::{self, as_f64};
+use crate::sys::clock::{self, TimeOn, as_f64};
 use crate::sys::memory::Account;
 
 const EVENT: [jvmti::jvmtiEvent; 1] = [jvmti::JVMTI_EVENT_SAMPLED_OBJECT_ALLOC];
@@ -24,10 +24,8 @@ static AGENT: AtomicUsize = AtomicUsize::new(0);
 /// The interval in force, in bytes.
 static INTERVAL: AtomicU64 = AtomicU64::new(0);
 static DROPPED: AtomicU64 = AtomicU64::new(0);
-/// How long allocations were sampled until they last were not, and since when they are; 0 while they are not. In
-/// nanoseconds of CLOCK_MONOTONIC, of the agent thread.
-static SAMPLED_NS: AtomicU64 = AtomicU64::new(0);
-static SINCE_NS: AtomicU64 = AtomicU64::new(0);
+/// How long allocations were sampled. The agent thread turns it on and off.
+static SAMPLED: TimeOn = TimeOn::new();
 static COST: AtomicU64 = AtomicU64::new(0);
 /// An event that takes longer, some 100 us, was interrupted itself.
 const MOST_TICKS: u64 = 1 << 18;
@@ -74,9 +72,7 @@ pub(crate) fn take() -> Vec<Allocation> {
 
 /// How long allocations were sampled since the JVM began, in nanoseconds.
 pub(crate) fn sampled_ns() -> u64 {
-    let since_ns = SINCE_NS.load(Ordering::Relaxed);
-    let now = if since_ns == 0 { 0 } else { clock::monotonic_ns().saturating_sub(since_ns) };
-    SAMPLED_NS.load(Ordering::Relaxed) + now
+    SAMPLED.ns()
 }
 
 /// The CPU time that events took of the service's threads so far, in nanoseconds.
@@ -117,7 +113,7 @@ pub(crate) fn begin(jvmti: &Jvmti, jni: &JniEnv, bytes: u64) -> Result<(), jvmti
     if begun.is_err() {
         let _ = jvmti.relinquish_capabilities(&capability());
     } else {
-        SINCE_NS.store(clock::monotonic_ns(), Ordering::Relaxed);
+        SAMPLED.begin();
         IS_ON.store(true, Ordering::Release);
     }
     begun
@@ -136,8 +132,7 @@ pub(crate) fn set_interval(jvmti: &Jvmti, bytes: u64) -> Result<(), jvmti::jvmti
 /// Nothing is sampled any more, and other agents may sample.
 pub(crate) fn end(jvmti: &Jvmti) {
     if IS_ON.swap(false, Ordering::AcqRel) {
-        SAMPLED_NS.store(sampled_ns(), Ordering::Relaxed);
-        SINCE_NS.store(0, Ordering::Relaxed);
+        SAMPLED.end();
         let _ = jvmti.disable_events_global(&EVENT);
         let _ = jvmti.relinquish_capabilities(&capability());
     }

@@ -15,21 +15,19 @@ use super::kinds::kind;
 use super::{long_waits, sums};
 use crate::jvm::{class_names, java_threads};
 use crate::probe::stack::method_of;
-use crate::sys::clock;
+use crate::sys::clock::{self, TimeOn};
 
 static IS_ON: AtomicBool = AtomicBool::new(false);
 /// Waits of so many ticks are kept.
 static THRESHOLD: AtomicU64 = AtomicU64::new(u64::MAX);
 /// Waits that have ended, those over the threshold that were not kept, those that are not counted for lack of memory,
-/// and what all of them cost in ticks.
+/// and what all of them cost.
 static WAITS: AtomicU64 = AtomicU64::new(0);
 static DROPPED: AtomicU64 = AtomicU64::new(0);
 static LOST: AtomicU64 = AtomicU64::new(0);
-/// How long nothing was counted, because there were too many, and since when that is so now; 0 if it is not. In
-/// nanoseconds of CLOCK_MONOTONIC, of the agent thread.
-static SKIPPED_NS: AtomicU64 = AtomicU64::new(0);
-static SKIPPED_SINCE_NS: AtomicU64 = AtomicU64::new(0);
-static COST: AtomicU64 = AtomicU64::new(0);
+/// How long nothing was counted, because there were too many. The agent thread turns it on and off.
+static SKIPPED: TimeOn = TimeOn::new();
+static COST_NS: AtomicU64 = AtomicU64::new(0);
 /// When waits began to be counted, in ticks, and the JNI environment of the agent thread, whose waits do not count.
 static BEGAN: AtomicU64 = AtomicU64::new(0);
 static AGENT: AtomicUsize = AtomicUsize::new(0);
@@ -59,13 +57,13 @@ impl Counts {
     pub(crate) fn now() -> Self {
         let [waits, dropped, lost] =
             [&WAITS, &DROPPED, &LOST].map(|counter| counter.load(Ordering::Relaxed));
-        Self { waits, dropped, lost, seconds_skipped: skipped_ns().div_ceil(1_000_000_000) }
+        Self { waits, dropped, lost, seconds_skipped: SKIPPED.ns().div_ceil(1_000_000_000) }
     }
 }
 
 /// The CPU time that events took of the service's threads so far, in nanoseconds.
 pub(crate) fn cost_ns() -> u64 {
-    clock::ticks_to_ns(COST.load(Ordering::Relaxed))
+    COST_NS.load(Ordering::Relaxed)
 }
 
 /// Whether waits are counted now.
@@ -73,21 +71,14 @@ pub(crate) fn is_on() -> bool {
     IS_ON.load(Ordering::Relaxed)
 }
 
-fn skipped_ns() -> u64 {
-    let since_ns = SKIPPED_SINCE_NS.load(Ordering::Relaxed);
-    let now = if since_ns == 0 { 0 } else { clock::monotonic_ns().saturating_sub(since_ns) };
-    SKIPPED_NS.load(Ordering::Relaxed) + now
-}
-
 /// From now on, nothing is counted, because there are too many.
 pub(super) fn begin_to_skip() {
-    SKIPPED_SINCE_NS.store(clock::monotonic_ns(), Ordering::Relaxed);
+    SKIPPED.begin();
 }
 
 /// Waits are counted again, or nothing is to be counted any more.
 pub(super) fn end_skipping() {
-    SKIPPED_NS.store(skipped_ns(), Ordering::Relaxed);
-    SKIPPED_SINCE_NS.store(0, Ordering::Relaxed);
+    SKIPPED.end();
 }
 
 /// Waits are counted from now on. The agent thread calls this.
@@ -120,8 +111,8 @@ fn add_event(began: u64) {
 }
 
 fn add_time(began: u64, most_ns: u64, besides_ns: u64) {
-    let took = clock::ticks().saturating_sub(began).min(clock::ns_to_ticks(most_ns));
-    COST.fetch_add(took + clock::ns_to_ticks(besides_ns), Ordering::Relaxed);
+    let took_ns = clock::ticks_to_ns(clock::ticks().saturating_sub(began));
+    COST_NS.fetch_add(took_ns.min(most_ns) + besides_ns, Ordering::Relaxed);
 }
 
 /// A thread is about to wait for a monitor: the calling one, whose `JavaThread` is this, or 0 if that is not known.

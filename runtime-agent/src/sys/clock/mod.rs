@@ -8,6 +8,7 @@
 mod anchors;
 mod kernel;
 mod reading;
+mod time_on;
 
 use std::sync::atomic::Ordering;
 
@@ -18,6 +19,7 @@ use self::reading::{COUNTER, COUNTS, MONOTONIC, NANOSECONDS, NS_PER_2_32_TICKS, 
 pub(crate) use self::reading::{
     counter, cpu_ns_of, is_counter, monotonic_ns, ns_to_ticks, source, ticks, ticks_to_ns, unix_ns,
 };
+pub(crate) use self::time_on::TimeOn;
 
 /// Which clock the options ask for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
