@@ -26,7 +26,8 @@ pub fn allocated(
     }
 }
 
-/// 50 seconds with allocations of exec-1 in `pay`, in `count` and in a method of the JDK that `count` calls; a minute later, in `pay`.
+/// 50 seconds with allocations of exec-1 in `pay`, in `count` and in a method of the JDK that `count` calls; a minute
+/// later, in `pay`.
 pub fn shop() -> Logs {
     let logs = sampled_shop::shop();
     let run = logs.run(RUN, "web07", 4242);
