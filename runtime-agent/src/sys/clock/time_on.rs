@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::monotonic_ns;
+use super::reading::monotonic_ns;
 
 /// See the module. One thread turns it on and off.
 #[derive(Debug)]
