@@ -27,6 +27,7 @@ use crate::run::recorded_time::RecordedTime;
 use crate::run::selection::Selection;
 use crate::run::throttled::Throttled;
 use crate::stats::aggregate::{Figures, Group, Totals};
+use crate::stats::allocated_calls::AllocatedSums;
 use crate::stats::by_minute::Minutes;
 use crate::stats::call_tree::PathSums;
 use crate::stats::id_map::MAX_DENSE_ID;
@@ -53,10 +54,11 @@ pub(crate) fn told(data: &RunData, problems: &Problems) -> String {
     let threads: BTreeMap<_, _> = data.names.threads.iter().collect();
     let recursion: BTreeMap<_, _> = data.overview.recursion.iter().collect();
     format!(
-        "{totals:#?}\n{unfinished:#?}\n{threads:?}\n{:?}\n{recursion:?}\n{:?}\n{:#?}\n{}\n{:#?}",
+        "{totals:#?}\n{unfinished:#?}\n{threads:?}\n{:?}\n{recursion:?}\n{:?}\n{:#?}\n{:?}\n{}\n{:#?}",
         data.tree.nodes(),
         data.overview.minutes.clone().finish(),
         data.overview.slow,
+        data.overview.allocated.iter().collect::<BTreeMap<_, _>>(),
         told_counts(&data.counts, data.recorded.ns()),
         (problems.messages(), problems.torn_lines(), problems.bad_lines(), problems.all_unread()),
     )
@@ -97,6 +99,7 @@ struct Sums<'r> {
     unknown: HashSet<MethodId>,
     minutes: Minutes,
     slowest: SlowestByThread,
+    allocated: AllocatedSums,
     /// By thread, start and method.
     unfinished: HashMap<(ThreadId, u64, MethodId), CallRow>,
 }
@@ -116,6 +119,7 @@ impl<'r> Sums<'r> {
             unknown: HashSet::new(),
             minutes: Minutes::default(),
             slowest: SlowestByThread::default(),
+            allocated: AllocatedSums::default(),
             unfinished: HashMap::new(),
         }
     }
@@ -203,7 +207,7 @@ impl<'r> Sums<'r> {
     fn add_ended(&mut self, row: &CallRow, end_ns: u64) {
         let Selection { overview, sketches, stacks, .. } = *self.selection;
         let is_counted = self.selection.counts_records();
-        if !is_counted && !overview && !sketches {
+        if !is_counted && !self.selection.allocated && !sketches {
             return;
         }
         self.counts.rows_in_range += u64::from(is_counted);
@@ -216,6 +220,9 @@ impl<'r> Sums<'r> {
         self.see(row.method);
         if !self.takes_method(row.method) {
             return;
+        }
+        if self.selection.allocated {
+            self.allocated.add(row);
         }
         if overview {
             if !self.partial.contains(&row.method) {
@@ -319,6 +326,7 @@ impl<'r> Sums<'r> {
         }
         data.totals = self.totals.named(|id| named(*id));
         data.overview.minutes = self.minutes;
+        data.overview.allocated = self.allocated.named(named);
         RunData { recorded: self.recorded, counts: self.counts, ..data }
     }
 }

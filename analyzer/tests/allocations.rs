@@ -13,7 +13,7 @@ use common::jfr::{chunks, events};
 use common::sampled_shop::RUN;
 use common::*;
 use flate2::read::GzDecoder;
-use log_format::rows::counter as name;
+use log_format::rows::{CallRow, counter as name};
 use serde_json::{Value, json};
 
 /// The stack of `hash` alone.
@@ -45,6 +45,45 @@ fn allocations_are_summed_up_by_class_and_by_site() {
         rows("sites"),
         [json!(["byte[]", "pay", 7_500_000, 15]), json!(["byte[]", "count", 2_500_000, 5])]
     );
+}
+
+/// What outermost recorded calls allocated is summed up by their method, and told of each of the slowest.
+#[test]
+fn recorded_calls_say_what_they_allocated() {
+    let logs = shop();
+    let run = logs.run(RUN, "web07", 4242);
+    let of =
+        |at, thread, bytes| CallRow { allocated_bytes: bytes, ..call(at, thread, 1, 1, 3 * S) };
+    run.rows(
+        T14,
+        &[
+            of(T14 + S, 1, Some(1_000_000)),
+            of(T14 + 9 * S, 1, Some(400_000_000)),
+            of(T14 + 2 * S, 2, None),
+        ],
+    );
+    let json = logs.analyze(&["logs", "--format", "json"]).json();
+    let [row] = json["allocated_in_recorded_calls"].as_array().unwrap().as_slice() else {
+        panic!("{json}")
+    };
+    let figures = ["calls", "allocated_bytes", "max_allocated_bytes"].map(|of| row[of].as_u64());
+    assert_eq!(figures, [Some(2), Some(401_000_000), Some(400_000_000)]);
+    let text = logs.analyze(&["logs"]).quiet();
+    let name = row["method"].as_str().unwrap();
+    assert!(
+        text.contains("Allocated in recorded calls: 401 MB, up to 400 MB in one, most in ")
+            && text.contains(name),
+        "{text}"
+    );
+    let text = logs.analyze(&["logs", "--slowest", "5"]).quiet();
+    let told = text.lines().filter_map(|line| line.split_once("allocated ")).map(|(_, of)| of);
+    assert_eq!(told.collect::<Vec<_>>(), ["1.00 MB", "400 MB"], "{text}");
+    let trace = logs.analyze(&["logs", "--format", "chrome-trace"]).stdout;
+    assert!(trace.contains("\"allocated_bytes\":400000000"), "{trace}");
+    // The time selects calls.
+    let from = ["logs", "--format", "json", "--from", "14:00:05"];
+    let json = logs.analyze(&from).json();
+    assert_eq!(json["allocated_in_recorded_calls"][0]["calls"], 1);
 }
 
 /// Rates are of the time in the hour in which allocations were sampled.

@@ -54,7 +54,7 @@ fn busy() -> Logs {
         self_ns: 100 * MS,
         ..call(at + u64::from(id) * MS, 1, id, id, 2 * S - u64::from(id) * 100 * MS)
     };
-    run.rows(T14, &[call(at + 500 * MS, 1, 40, 2, MS)]);
+    run.rows(T14, &[CallRow { allocated_bytes: Some(7), ..call(at + 500 * MS, 1, 40, 2, MS) }]);
     run.rows(T14, &(1..=CALLED).rev().map(within).collect::<Vec<_>>());
     for hour in 0..3 {
         let at = T14 + hour * HOUR;

@@ -283,6 +283,14 @@ fn the_page_has_lock_waits_allocations_traced_calls_and_exceptions() {
     assert_eq!(numbers(&data["minutes"]["calls"]), [3, 0]);
     assert_eq!(numbers(&data["hours"]["allocated"]), [10_000_000]);
     check(&path);
+    let run = logs.run("20261120T140000Z-web07-4242", "web07", 4242);
+    let bytes = Some(1_500_000);
+    run.rows(T14, &[CallRow { allocated_bytes: bytes, ..call(T14 + S, 1, 1, 1, 3 * S) }]);
+    let (_, path, data) = page_with_messages(&logs, &[]);
+    let table = &data["tables"][0];
+    assert_eq!(table["heading"], "Allocated in recorded calls, by the method of the call");
+    assert_eq!(table["rows"][0].as_array().unwrap()[1..], ["1.50 MB", "1", "1.50 MB"]);
+    check(&path);
     let logs = traced_shop::shop();
     let (_, path, data) = page_with_messages(&logs, &[]);
     assert_eq!(data["tables"][0]["heading"], "Traced methods");

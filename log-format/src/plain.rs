@@ -71,10 +71,18 @@ impl PlainRow for CallRow {
         } else {
             (Exit::Unfinished, text.strip_prefix(b"unfinished")?)
         };
+        let text = text.strip_prefix(b",")?;
+        let (allocated_bytes, text) = match text.first()? {
+            b',' | b'\n' => (None, text),
+            _ => number(text).map(|(bytes, text)| (Some(bytes), text))?,
+        };
         let thread = ThreadId::new(u32::try_from(thread).ok()?);
         let stack = StackId::new(u32::try_from(stack).ok()?);
         let method = MethodId::new(u32::try_from(method).ok()?);
-        Some((Self { start_ns, thread, stack, method, total_ns, self_ns, exit }, text))
+        Some((
+            Self { start_ns, thread, stack, method, total_ns, self_ns, exit, allocated_bytes },
+            text,
+        ))
     }
 }
 
@@ -201,7 +209,7 @@ mod tests {
     use crate::reader::TableReader;
     use crate::writer::{write_header, write_rows};
 
-    const CALLS: &str = "start_ns,thread,stack,method,total_ns,self_ns,exit";
+    const CALLS: &str = "start_ns,thread,stack,method,total_ns,self_ns,exit,allocated_bytes";
     const STATS: &str = "start_ns,method,calls,throws,total_ns,self_ns,max_ns,hist";
 
     fn lines<R: PlainRow>(header: &str) -> LineParser<R> {
@@ -257,8 +265,12 @@ mod tests {
             total_ns: 12_345_678,
             self_ns: 0,
             exit,
+            allocated_bytes: None,
         };
-        let rows = [call(Exit::Return), call(Exit::Throw), call(Exit::Unfinished)];
+        let mut rows = vec![call(Exit::Return), call(Exit::Throw), call(Exit::Unfinished)];
+        let known = [0, 7, 12_345_678_901]
+            .map(|bytes| CallRow { allocated_bytes: Some(bytes), ..call(Exit::Return) });
+        rows.extend(known);
         let mut text = Vec::new();
         write_header::<CallRow>(&mut text);
         write_rows(&mut text, &rows).unwrap();
@@ -291,15 +303,19 @@ mod tests {
     #[test]
     fn all_else_is_left_to_the_other_reader() {
         for line in [
-            "\"1\",1,1,1,5,5,return",
-            "+1,1,1,1,5,5,return",
-            "0x1,1,1,1,5,5,return",
-            "1,1,1,1,5,5,return\r",
-            "1,1,1,1,5,5,return,",
-            "1,1,1,1,5,5,returned",
-            "1,4294967296,1,1,5,5,return",
-            "18446744073709551615,1,1,1,5,5,return",
-            "1,1,1,1,5,return",
+            "\"1\",1,1,1,5,5,return,",
+            "+1,1,1,1,5,5,return,",
+            "0x1,1,1,1,5,5,return,",
+            "1,1,1,1,5,5,return,\r",
+            "1,1,1,1,5,5,return",
+            "1,1,1,1,5,5,return,-1",
+            "1,1,1,1,5,5,return,1.5",
+            "1,1,1,1,5,5,return,\"7\"",
+            "1,1,1,1,5,5,return,7,",
+            "1,1,1,1,5,5,returned,",
+            "1,4294967296,1,1,5,5,return,",
+            "18446744073709551615,1,1,1,5,5,return,",
+            "1,1,1,1,5,return,",
             "",
         ] {
             assert!(!agree::<CallRow>(CALLS, line.as_bytes()), "{line}");
@@ -307,11 +323,13 @@ mod tests {
         let more = format!("{CALLS},weather,wind");
         assert!(agree::<CallRow>(
             &more,
-            b"1,1,1,1,5,5,unfinished,rainy,,".strip_suffix(b",").unwrap()
+            b"1,1,1,1,5,5,unfinished,,rainy,,".strip_suffix(b",").unwrap()
         ));
-        for line in
-            ["1,1,1,1,5,5,open,\"rainy\",", "1,1,1,1,5,5,open,ra\tiny,", "1,1,1,1,5,5,open,"]
-        {
+        for line in [
+            "1,1,1,1,5,5,unfinished,,\"rainy\",",
+            "1,1,1,1,5,5,unfinished,,ra\tiny,",
+            "1,1,1,1,5,5,unfinished,,",
+        ] {
             assert!(!agree::<CallRow>(&more, line.as_bytes()), "{line}");
         }
         assert!(agree::<StackRow>("id,parent,method", b"200000,0,4294967295"));
@@ -331,8 +349,8 @@ mod tests {
         ] {
             assert!(!agree::<MethodRow>(methods, line.as_bytes()), "{line}");
         }
-        let other = "thread,start_ns,stack,method,total_ns,self_ns,exit";
-        assert!(!agree::<CallRow>(other, b"1,1,1,1,5,5,return"));
+        let other = "thread,start_ns,stack,method,total_ns,self_ns,exit,allocated_bytes";
+        assert!(!agree::<CallRow>(other, b"1,1,1,1,5,5,return,"));
         assert!(agree::<StatsRow>(STATS, b"1,1,1,1,5,5,5,3:1;2:0;3:4"));
         for hist in ["3", "3:", "3:1;", ";", ":1", "117:1", "300:1", "3:1,", "3:1x", "3:1;;4:1"] {
             let line = format!("1,1,1,1,5,5,5,{hist}");
@@ -351,7 +369,7 @@ mod tests {
         let mut stats = lines::<StatsRow>(STATS);
         let mut plain = 0;
         for _ in 0..50_000 {
-            let mut line = b"1795183200123456789,12,345,6789,1234567,0,return".to_vec();
+            let mut line = b"1795183200123456789,12,345,6789,1234567,0,return,4096".to_vec();
             for _ in 0..next(3) {
                 let (at, byte) = (next(line.len()), b"0123456789,\r\"+x \xff\0ope"[next(21)]);
                 match next(3) {

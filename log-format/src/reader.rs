@@ -169,11 +169,12 @@ impl<R: Row, I: BufRead> TableReader<R, I> {
         (self.lines, self.input)
     }
 
-    /// The columns of [`Row::COLUMNS`] that the file's header does not have.
+    /// The columns of [`Row::COLUMNS`] that the file's header has to have, and does not.
     #[must_use]
     pub fn missing_columns(&self) -> Vec<&'static str> {
         let header = &self.lines.header;
-        R::COLUMNS.iter().copied().filter(|c| !header.iter().any(|h| h == *c)).collect()
+        let missing = |c: &&str| !R::is_optional(c) && !header.iter().any(|h| h == *c);
+        R::COLUMNS.iter().copied().filter(missing).collect()
     }
 
     /// Why no line of this file can be a row: its header lacks a column or has one twice. `None` if all is well, or

@@ -13,6 +13,9 @@ pub trait Row: Serialize + DeserializeOwned {
     const TABLE: Table;
     /// The columns, in order: the file's header line.
     const COLUMNS: &'static [&'static str];
+
+    /// Whether a column may be missing from a file: earlier agents did not write it.
+    fn is_optional(column: &str) -> bool;
 }
 
 /// Declares a row type, so that its fields and its header cannot differ.
@@ -32,6 +35,13 @@ macro_rules! row {
         impl Row for $name {
             const TABLE: Table = Table::$table;
             const COLUMNS: &'static [&'static str] = &[$(stringify!($field)),*];
+
+            fn is_optional(column: &str) -> bool {
+                match column {
+                    $(stringify!($field) => stringify!($type).starts_with("Option"),)*
+                    _ => false,
+                }
+            }
         }
     };
 }
@@ -102,6 +112,8 @@ row! {
         self_ns: u64,
         /// How the call ended.
         exit: Exit,
+        /// What the thread allocated in it, if that is known: in outermost calls of platform threads.
+        allocated_bytes: Option<u64>,
     }
 }
 
@@ -527,7 +539,10 @@ mod tests {
         assert_eq!(columns(MethodRow::COLUMNS), "id,loader,class,method,descriptor,source,line");
         assert_eq!(columns(ThreadRow::COLUMNS), "id,java_id,os_id,name,kind");
         assert_eq!(columns(StackRow::COLUMNS), "id,parent,method");
-        assert_eq!(columns(CallRow::COLUMNS), "start_ns,thread,stack,method,total_ns,self_ns,exit");
+        assert_eq!(
+            columns(CallRow::COLUMNS),
+            "start_ns,thread,stack,method,total_ns,self_ns,exit,allocated_bytes"
+        );
         assert_eq!(
             columns(StatsRow::COLUMNS),
             "start_ns,method,calls,throws,total_ns,self_ns,max_ns,hist"

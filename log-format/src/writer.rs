@@ -84,10 +84,12 @@ mod tests {
             total_ns: 4,
             self_ns: 0,
             exit: Exit::Throw,
+            allocated_bytes: None,
         };
         assert_eq!(
             lines(&[call]),
-            "start_ns,thread,stack,method,total_ns,self_ns,exit\n1795186458000000001,1,2,3,4,0,throw\n"
+            "start_ns,thread,stack,method,total_ns,self_ns,exit,allocated_bytes\n\
+             1795186458000000001,1,2,3,4,0,throw,\n"
         );
         let mut hist = Histogram::default();
         hist.add(0, 2);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use log_format::rows::{AllocationRow, counter};
+use log_format::rows::{AllocationRow, CallRow, ThreadRow, counter};
 use test_classes::{
     Java, Jdk, Profile, artifacts, classes, ends_of_jdks, error_line, free_port, jdks, rows,
     tprofiler, tprofiler_json, tprofiler_text,
@@ -213,5 +213,53 @@ fn a_command_turns_it_on_and_off() {
             told >= Duration::from_millis(200) && told <= on_for,
             "{jdk}: {told:?} of {on_for:?}"
         );
+    }
+}
+
+/// What each request allocated is what the JVM says, in platform threads. Calls within it, and those of virtual threads,
+/// do not say it.
+#[test]
+fn each_request_has_its_allocated_bytes() {
+    const REQUESTS: usize = 100;
+    for jdk in jdks() {
+        for more in [&["-XX:+UseG1GC"][..], &["-XX:+UseSerialGC", "-XX:-UseTLAB"]] {
+            let logs = tempfile::tempdir().expect("a temporary folder");
+            let include = "include=programs.Requests.serve,include=programs.Requests.read";
+            let options =
+                format!("{include},threshold=1ms,port=off,logs={}", logs.path().display());
+            let java = Java::new(jdk).args(more).arg("-Xmx64m").agent(&options);
+            let java = java.main(classes(), "programs.Requests").arg(REQUESTS.to_string());
+            let virtual_threads = if jdk.major >= 21 { vec!["virtual"] } else { vec![] };
+            let finished = java.args(&virtual_threads).run();
+            finished.expect_quiet_success(jdk);
+            let profile = Profile::only_run(logs.path());
+            let names: Vec<ThreadRow> = rows(&profile.folder);
+            let mut calls: Vec<CallRow> = rows(&profile.folder);
+            calls.sort_by_key(|call| call.start_ns);
+            let mut found: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
+            for call in &calls {
+                let thread = names.iter().find(|thread| thread.id == call.thread).expect("named");
+                let of_thread = found.entry(&thread.name).or_default();
+                of_thread.extend(call.allocated_bytes);
+            }
+            let mut wanted: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
+            for line in finished.stdout.lines() {
+                let (thread, bytes) = line.rsplit_once(' ').expect("a number");
+                let thread = thread.strip_prefix("request ").expect("a thread");
+                wanted.entry(thread).or_default().push(bytes.parse().expect("a number"));
+            }
+            assert_eq!(wanted.len(), 3, "{jdk}");
+            for (thread, wanted) in wanted {
+                assert_eq!(wanted.len(), REQUESTS, "{jdk}");
+                let found = found.remove(thread).expect("recorded calls");
+                // Before the first probe of the process begins, the JVM links the call to it, in the program's window.
+                assert_eq!(found[1..], wanted[1..], "{jdk}: {thread}");
+                assert!(wanted[1..].iter().any(|bytes| *bytes > 1 << 20), "{jdk}: {wanted:?}");
+            }
+            let of_virtual: Vec<_> = found.into_values().flatten().collect();
+            assert!(of_virtual.is_empty(), "{jdk}: {of_virtual:?}");
+            let recorded = 2 * REQUESTS * (3 + virtual_threads.len());
+            assert_eq!(calls.len(), recorded, "{jdk}");
+        }
     }
 }

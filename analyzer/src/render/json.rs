@@ -6,6 +6,7 @@ use std::io::{self, Write};
 use log_format::names::utc_text;
 use serde::{Serialize, Serializer};
 
+use super::allocated_calls::JsonAllocated;
 use super::allocations::JsonAllocations;
 use super::exceptions::JsonExceptions;
 use super::json_rows::{JsonCpu, JsonDumps, JsonOffCpu, Name, Row};
@@ -56,6 +57,9 @@ struct Document<'r> {
     lock_waits: Option<JsonLocks<'r>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     allocations: Option<JsonAllocations<'r>>,
+    /// Omitted if no recorded call says what it allocated.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    allocated_in_recorded_calls: Vec<JsonAllocated<'r>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     traced: Option<Vec<JsonTraced<'r>>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -93,6 +97,7 @@ impl<'r> Document<'r> {
             off_cpu: has_own(off_cpu.total_ns).then(|| JsonOffCpu::new(by, off_cpu)),
             lock_waits: JsonLocks::new(&report.locks, &report.read, report.layout.by),
             allocations: JsonAllocations::new(report),
+            allocated_in_recorded_calls: JsonAllocated::all(report),
             traced: JsonTraced::all(report),
             exceptions: JsonExceptions::new(report),
             states: states.map(|report| report.states.iter().map(StateRow::new).collect()),

@@ -1,5 +1,6 @@
 //! The formats of a report. Each renders the same [`Report`]; none decides what is in it.
 
+mod allocated_calls;
 mod allocations;
 mod collapsed;
 mod cpu;

@@ -66,30 +66,39 @@ fn row(
     wrapped(out, cells, &" ".repeat(cells.len() + 2), &(name + sign))
 }
 
-/// The lock most waited for, the class most allocated, and where most exceptions began, a line each.
+/// The lock most waited for, what allocated most, and where most exceptions began, a line each.
 fn events(report: &Report, labels: &Labels, out: &mut dyn Write) -> io::Result<()> {
-    let mut lines: Vec<(String, Option<&Method>)> = Vec::new();
+    let mut lines: Vec<(String, &str, Option<&Method>)> = Vec::new();
     let Report { locks, allocations, exceptions, .. } = report;
     if let Some(first) = locks.locks.first() {
         let waits = plural(locks.waits, "wait", "waits");
         let class = short(&first.site.class);
         let line = format!("Locks: {} in {waits}, most for {class}", duration(locks.total_ns));
-        lines.push((line, first.site.method.as_ref()));
+        lines.push((line, " at ", first.site.method.as_ref()));
+    }
+    if let Some((method, first)) = report.overview.allocated.first() {
+        let all: u64 = report.overview.allocated.iter().map(|(_, of)| of.bytes).sum();
+        let line = format!(
+            "Allocated in recorded calls: {}, up to {} in one, most",
+            bytes(all),
+            bytes(first.max_bytes)
+        );
+        lines.push((line, " in ", Some(method)));
     }
     if let Some(first) = allocations.classes.first() {
         let line =
             format!("Allocated: {}, most {}", bytes(allocations.all.bytes), short(&first.of));
-        lines.push((line, Some(&first.most)));
+        lines.push((line, " at ", Some(&first.most)));
     }
     if let Some(first) = exceptions.sites.first() {
         let class = short(&first.site.class);
         let line = format!("Exceptions: {}, most {class}", count(exceptions.began.into()));
-        lines.push((line, Some(&first.site.method)));
+        lines.push((line, " at ", Some(&first.site.method)));
     }
-    for (line, method) in &lines {
+    for (line, at, method) in &lines {
         let at = method.map(|method| {
-            let width = WIDTH.saturating_sub(line.chars().count() + " at ".len());
-            format!(" at {}", labels.fitting(method, width))
+            let width = WIDTH.saturating_sub(line.chars().count() + at.len());
+            format!("{at}{}", labels.fitting(method, width))
         });
         wrapped(out, "", "  ", &(line.clone() + &at.unwrap_or_default()))?;
     }

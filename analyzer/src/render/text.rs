@@ -70,6 +70,7 @@ fn body(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     let first = first.map(|m| &m.method).chain(slowest);
     let unfinished = report.unfinished.calls.iter().map(|call| &call.method);
     let recursive = report.overview.recursion.iter().map(|(method, _)| method);
+    let recursive = recursive.chain(report.overview.allocated.first().map(|(method, _)| method));
     let SampleReport { cpu, off_cpu, dumps } = &report.samples;
     let sampled = cpu.methods.iter().map(|sampled| &sampled.method);
     let waiting = off_cpu.waits.iter().map(|waits| &waits.method);

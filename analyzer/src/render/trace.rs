@@ -119,9 +119,11 @@ impl<'o> Trace<'o> {
             Exit::Throw => "throw",
             Exit::Unfinished => "unfinished",
         };
+        let allocated = row.allocated_bytes.map(|of| format!(",\"allocated_bytes\":{of}"));
+        let allocated = allocated.unwrap_or_default();
         let text = format!(
             "{{\"ph\":\"X\",\"pid\":{pid},\"tid\":{},\"ts\":{sign}{},\"dur\":{},\"name\":{},\
-             \"cat\":{},\"args\":{{\"class\":{},\"descriptor\":{},\"self_us\":{},\"exit\":\"{exit}\"}}}}",
+             \"cat\":{},\"args\":{{\"class\":{},\"descriptor\":{},\"self_us\":{},\"exit\":\"{exit}\"{allocated}}}}}",
             row.thread,
             micros(row.start_ns.abs_diff(self.start_ns)),
             micros(row.total_ns),

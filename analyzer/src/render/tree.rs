@@ -16,7 +16,7 @@ use crate::report::groups::percent;
 use crate::report::slowest::SlowCall;
 use crate::stats::method::Method;
 use crate::stats::stacks::{StackNode, Stacks};
-use log_format::human::{count, duration, plural};
+use log_format::human::{bytes, count, duration, plural};
 
 /// Nodes with a smaller share of the whole, in percent, are folded.
 const FOLDED_BELOW: f64 = 0.5;
@@ -140,7 +140,9 @@ fn origin(
         Exit::Throw => ", ended with an exception",
         Exit::Unfinished => ", unfinished",
     };
-    let line = format!("{}  {name}{exit}", duration(call.total_ns));
+    let allocated = call.allocated_bytes.map(|of| format!(", allocated {}", bytes(of)));
+    let allocated = allocated.unwrap_or_default();
+    let line = format!("{}  {name}{exit}{allocated}", duration(call.total_ns));
     wrapped(out, first, &" ".repeat(6), &line)?;
     let run = report.read.runs.get(call.run).filter(|_| report.read.runs.len() > 1);
     let run = run.map(|run| format!(" in {run}")).unwrap_or_default();

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use crate::report::slowest::SlowCall;
+use crate::stats::allocated_calls::AllocatedByCalls;
 use crate::stats::by_minute::MinuteSums;
 use crate::stats::call_tree::Recursion;
 use crate::stats::method::Method;
@@ -23,16 +24,21 @@ pub struct Overview {
     pub slowest: Option<SlowCall>,
     /// The methods that call themselves, those with most such calls first.
     pub recursion: Vec<(Method, Recursion)>,
+    /// What recorded calls allocated, those with most of it first.
+    pub allocated: Vec<(Method, AllocatedByCalls)>,
 }
 
 impl Overview {
     pub(crate) fn new(sums: OverviewSums) -> Self {
+        let mut allocated: Vec<_> = sums.allocated.into_iter().collect();
+        allocated.sort_by(|a, b| (b.1.bytes, &a.0).cmp(&(a.1.bytes, &b.0)));
         Self {
             minutes: sums.minutes.finish(),
             partial_methods: sums.partial.len(),
             slow: sums.slow,
             slowest: None,
             recursion: most_recursive_first(sums.recursion),
+            allocated,
         }
     }
 }

@@ -46,6 +46,8 @@ pub struct SlowCall {
     pub total_ns: u64,
     /// How it ended.
     pub exit: Exit,
+    /// What its thread allocated in it, if that is known.
+    pub allocated_bytes: Option<u64>,
     /// Its callers.
     pub callers: Callers,
     /// The recorded calls from this one down.
@@ -200,6 +202,7 @@ fn with_trees(
             start_ns: row.start_ns,
             total_ns: row.total_ns,
             exit: row.exit,
+            allocated_bytes: row.allocated_bytes,
             callers: names.callers(row.stack, row.method, &label),
             tree: open.finish(&names, named),
         }

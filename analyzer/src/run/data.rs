@@ -276,6 +276,7 @@ fn finish(
     let slowest = outermost.map(|(row, _)| row).min_by_key(|row| order(row));
     data.overview.slowest = slowest.map(|row| (scope.place, row.clone()));
     data.overview.minutes = sums.minutes;
+    data.overview.allocated = sums.allocated.named(named);
     data.overview.partial = scope.partial().map(named).collect();
     if selection.sources {
         let of_names = names.sources();

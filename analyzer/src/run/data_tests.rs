@@ -38,9 +38,9 @@ impl Random {
 
 fn calls(random: &mut Random, start_ns: u64, rows: u64) -> String {
     let header = random.one_of(&[
+        "start_ns,thread,stack,method,total_ns,self_ns,exit,allocated_bytes",
         "start_ns,thread,stack,method,total_ns,self_ns,exit",
-        "start_ns,thread,stack,method,total_ns,self_ns,exit",
-        "start_ns,thread,stack,method,total_ns,self_ns,exit,place,weather",
+        "start_ns,thread,stack,method,total_ns,self_ns,exit,allocated_bytes,place,weather",
         "exit,start_ns,thread,weather,stack,method,total_ns,self_ns",
         "\"start_ns\",thread,stack,method,total_ns,self_ns,exit\r",
     ]);
@@ -73,6 +73,8 @@ fn calls(random: &mut Random, start_ns: u64, rows: u64) -> String {
             "total_ns" => total.to_string(),
             "self_ns" => own.to_string(),
             "exit" => exit.to_owned(),
+            "allocated_bytes" if own % 2 == 0 => String::new(),
+            "allocated_bytes" => own.to_string(),
             _ => "up".to_owned(),
         };
         let names = header.trim_end().split(',').map(|name| columns(name.trim_matches('"')));

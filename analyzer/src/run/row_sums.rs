@@ -16,6 +16,7 @@ use crate::run::recorded_time::RecordedTime;
 use crate::run::selection::Selection;
 use crate::run::unfinished_calls::KnownKeys;
 use crate::stats::aggregate::{Figures, Group, Totals};
+use crate::stats::allocated_calls::AllocatedSums;
 use crate::stats::by_minute::Minutes;
 use crate::stats::call_tree::PathSums;
 use crate::stats::id_map::MAX_DENSE_ID;
@@ -168,6 +169,8 @@ pub struct RowSums {
     pub minutes: Minutes,
     /// The slowest of the selected calls.
     pub slowest: SlowestByThread,
+    /// What the selected recorded calls allocated.
+    pub allocated: AllocatedSums,
     /// Methods without a name.
     pub unknown_methods: HashSet<MethodId>,
     /// What was read.
@@ -208,7 +211,7 @@ impl RowSums {
             return false;
         }
         let selection = scope.selection;
-        let is_used = selection.counts_records() || selection.overview || selection.sketches;
+        let is_used = selection.counts_records() || selection.allocated || selection.sketches;
         if row.exit != Exit::Unfinished && is_used {
             self.add_ended(row, end_ns, scope);
         }
@@ -229,6 +232,9 @@ impl RowSums {
         }
         if !self.selects(row.method, scope) {
             return;
+        }
+        if selection.allocated {
+            self.allocated.add(row);
         }
         if selection.overview {
             self.slowest.add(row);
@@ -306,6 +312,7 @@ impl RowSums {
         self.paths.merge(other.paths);
         self.minutes.merge(other.minutes);
         self.slowest.merge(other.slowest);
+        self.allocated.merge(other.allocated);
         self.unknown_methods.extend(other.unknown_methods);
         self.counts.merge(&other.counts);
         self.recorded.merge(&other.recorded);

@@ -37,6 +37,8 @@ pub struct Selection {
     pub figures_of_stacks: bool,
     /// Whether the report has an overview: what happened when, and the slowest calls.
     pub overview: bool,
+    /// Whether it shows what recorded calls allocated.
+    pub allocated: bool,
     /// Whether durations of recorded calls are kept more exactly than in the histograms of the method statistics.
     pub sketches: bool,
     /// Whether unfinished calls count as recorded calls.
@@ -65,6 +67,7 @@ impl Selection {
             stacks: options.needs_stacks() || output.format == Format::Html,
             figures_of_stacks: options.needs_stacks(),
             overview: options.has_overview(),
+            allocated: options.has_overview() || output.format == Format::Json,
             unfinished: options.unfinished,
             zone: layout.zone.clone(),
             progress: Arc::clone(progress),

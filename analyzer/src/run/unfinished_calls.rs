@@ -164,6 +164,7 @@ mod tests {
             total_ns,
             self_ns: 0,
             exit,
+            allocated_bytes: None,
         }
     }
 

@@ -409,6 +409,7 @@ mod tests {
             total_ns,
             self_ns: 1,
             exit,
+            allocated_bytes: None,
         }
     }
 

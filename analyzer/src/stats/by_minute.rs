@@ -137,6 +137,7 @@ mod tests {
             total_ns,
             self_ns: total_ns / 2,
             exit,
+            allocated_bytes: None,
         }
     }
 

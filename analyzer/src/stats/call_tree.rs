@@ -181,6 +181,8 @@ impl CallTree {
     /// Gives the time of callees that were not recorded nodes of their own. This is done once, on the tree of one
     /// run: once recorded and unrecorded calls are summed up together, that time cannot be told any more.
     pub fn add_unrecorded(&mut self) {
+        // Clock ticks became whole nanoseconds, rounded down, of each call.
+        let mut rounded_ns: Vec<u64> = self.nodes.iter().map(|node| node.figures.calls).collect();
         let mut known_ns: Vec<u64> = self.nodes.iter().map(|node| node.figures.self_ns).collect();
         for place in (1..self.nodes.len()).rev() {
             let Some(node) = self.nodes.get(place) else { continue };
@@ -190,7 +192,11 @@ impl CallTree {
             if let Some(above) = known_ns.get_mut(parent) {
                 *above = above.saturating_add(known).saturating_add(rest);
             }
-            if rest > 0 {
+            let calls = node.figures.calls;
+            if let Some(above) = rounded_ns.get_mut(parent) {
+                *above = above.saturating_add(calls);
+            }
+            if rest > rounded_ns.get(place).copied().unwrap_or(0) {
                 let child = self.child(place, Frame::Unrecorded);
                 let figures = PathFigures { total_ns: rest, self_ns: rest, ..Default::default() };
                 if let Some(node) = self.nodes.get_mut(child) {
@@ -331,7 +337,16 @@ mod tests {
 
     fn call(stack: u32, method: u32, total_ns: u64) -> CallRow {
         let (stack, method, exit) = (StackId::new(stack), MethodId::new(method), Exit::Throw);
-        CallRow { start_ns: 0, thread: ThreadId::new(1), stack, method, total_ns, self_ns: 1, exit }
+        CallRow {
+            start_ns: 0,
+            thread: ThreadId::new(1),
+            stack,
+            method,
+            total_ns,
+            self_ns: 1,
+            exit,
+            allocated_bytes: None,
+        }
     }
 
     fn lines(tree: &CallTree) -> Vec<String> {
@@ -429,13 +444,18 @@ mod tests {
             ]
         );
         assert_eq!(
-            tree(&[], &[8]),
+            tree(&[], &[6]),
             [
                 "10 1 0 100 60",
                 "10>11 1 0 30 30",
-                "10>Blocked(\"blocked\") 1 0 8 8",
-                "10>Unrecorded 0 0 2 2"
+                "10>Blocked(\"blocked\") 1 0 6 6",
+                "10>Unrecorded 0 0 4 4"
             ]
+        );
+        // A nanosecond of each of the two calls, and of the wait, may be rounded off.
+        assert_eq!(
+            tree(&[], &[7]),
+            ["10 1 0 100 60", "10>11 1 0 30 30", "10>Blocked(\"blocked\") 1 0 7 7"]
         );
     }
 

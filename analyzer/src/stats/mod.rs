@@ -1,6 +1,7 @@
 //! Sums over calls, and the types of their keys. This module does not know about files.
 
 pub mod aggregate;
+pub mod allocated_calls;
 pub mod allocation_sums;
 pub mod by_minute;
 pub mod call_tree;

@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use log_format::rows::CallRow;
 
+use crate::stats::allocated_calls::AllocatedByCalls;
 use crate::stats::by_minute::Minutes;
 use crate::stats::call_tree::Recursion;
 use crate::stats::method::Method;
@@ -24,6 +25,8 @@ pub struct OverviewSums {
     pub slow: Vec<Vec<RecordedCall>>,
     /// The slowest of all of them, and the index of its run in the list of runs.
     pub slowest: Option<(usize, CallRow)>,
+    /// What recorded calls allocated.
+    pub allocated: HashMap<Method, AllocatedByCalls>,
 }
 
 impl OverviewSums {
@@ -34,6 +37,9 @@ impl OverviewSums {
         self.entries.extend(other.entries);
         for (method, found) in other.recursion {
             self.recursion.entry(method).or_default().add(&found);
+        }
+        for (method, allocated) in other.allocated {
+            self.allocated.entry(method).or_default().add(&allocated);
         }
         self.slow.extend(other.slow);
         self.slow = of_runs(std::mem::take(&mut self.slow));

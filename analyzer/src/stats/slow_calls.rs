@@ -199,6 +199,7 @@ mod tests {
             total_ns,
             self_ns: total_ns,
             exit,
+            allocated_bytes: None,
         }
     }
 

@@ -232,6 +232,7 @@ impl LogReader<'_> {
             total_ns: call.total_ns,
             self_ns: call.self_ns,
             exit: Exit::Return,
+            allocated_bytes: None,
         };
         if !self.selection.calls.takes(&record) {
             return;

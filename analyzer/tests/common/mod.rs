@@ -214,6 +214,7 @@ pub fn call(start_ns: u64, thread: u32, stack: u32, method: u32, total_ns: u64) 
         total_ns,
         self_ns: total_ns,
         exit: Exit::Return,
+        allocated_bytes: None,
     }
 }
 

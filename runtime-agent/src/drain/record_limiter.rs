@@ -249,6 +249,7 @@ mod tests {
             total_ns,
             self_ns: 0,
             exit: Exit::Return,
+            allocated_bytes: None,
         }
     }
 

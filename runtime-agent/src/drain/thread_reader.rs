@@ -35,6 +35,8 @@ pub(crate) struct KnownThread {
     /// Last readings of its method statistics, in the order of its entries.
     readings: Vec<Reading>,
     lost: Reading,
+    /// What the recorded call that comes next has allocated.
+    allocated: Option<u64>,
     /// Call paths of the frames in its ring, from the outermost.
     path: Vec<StackId>,
     recorded_calls_dropped: u64,
@@ -51,6 +53,7 @@ impl KnownThread {
             runs: JavaThreadId::NONE,
             readings: Vec::new(),
             lost: Reading::default(),
+            allocated: None,
             path: Vec::new(),
             recorded_calls_dropped: 0,
             unseen_ends: 0,
@@ -84,11 +87,15 @@ impl KnownThread {
         ids: &mut ThreadIds,
         rows: &mut Vec<CallRow>,
     ) {
-        let Self { thread, id, runs, path, .. } = self;
+        let Self { thread, id, runs, allocated, path, .. } = self;
         thread.drain(|record| {
             if record.kind == Kind::Runs {
                 *runs = JavaThreadId::new(record.start_ticks);
                 ids.runs(*runs);
+                return;
+            }
+            if record.kind == Kind::Allocated {
+                *allocated = Some(record.start_ticks);
                 return;
             }
             let depth = usize::from(record.depth);
@@ -103,12 +110,9 @@ impl KnownThread {
                 return;
             }
             let stack = path.get(depth).filter(|_| u32::from(record.depth) < MAX_PATH_DEPTH);
-            rows.push(call_row(
-                &record,
-                ids.of(*runs, *id),
-                *stack.unwrap_or(&call_paths::UNKNOWN),
-                anchors,
-            ));
+            let stack = *stack.unwrap_or(&call_paths::UNKNOWN);
+            let call = call_row(&record, ids.of(*runs, *id), stack, anchors);
+            rows.push(CallRow { allocated_bytes: allocated.take(), ..call });
         });
     }
 
@@ -177,5 +181,6 @@ fn call_row(record: &Record, thread: ThreadId, stack: StackId, anchors: &Anchors
         total_ns: clock::ticks_to_ns(record.total_ticks),
         self_ns: clock::ticks_to_ns(record.self_ticks),
         exit: if record.kind == Kind::Throw { Exit::Throw } else { Exit::Return },
+        allocated_bytes: None,
     }
 }

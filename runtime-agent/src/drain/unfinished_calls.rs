@@ -41,6 +41,7 @@ pub(crate) fn rows(
             total_ns: clock::ticks_to_ns(total),
             self_ns: clock::ticks_to_ns(total.saturating_sub(callees)),
             exit: Exit::Unfinished,
+            allocated_bytes: None,
         });
     }
     rows.reverse();

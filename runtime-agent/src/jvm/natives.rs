@@ -15,7 +15,7 @@ pub extern "system" fn Java_java_lang__00024TProfiler_start0(
     class: jni::jclass,
     method: jni::jint,
 ) {
-    if !probe::start_plain(method.cast_unsigned()) {
+    if !probe::start_plain(method.cast_unsigned(), env.expose_provenance()) {
         start_other(env, class, method);
     }
 }
@@ -24,7 +24,9 @@ pub extern "system" fn Java_java_lang__00024TProfiler_start0(
 #[cold]
 #[inline(never)]
 extern "system" fn start_other(env: *mut jni::JNIEnv, _class: jni::jclass, method: jni::jint) {
-    let entry = probe::start(method.cast_unsigned(), |own| java_threads::remember(env, own));
+    let entry = probe::start(method.cast_unsigned(), env.expose_provenance(), |own| {
+        java_threads::remember(env, own)
+    });
     match entry {
         Entry::Go => {}
         // SAFETY: the JVM passes the thread's environment.

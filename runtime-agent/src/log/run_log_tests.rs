@@ -45,6 +45,7 @@ const CALL: CallRow = CallRow {
     total_ns: 9,
     self_ns: 9,
     exit: Exit::Return,
+    allocated_bytes: None,
 };
 
 fn log_in(logs: &Path) -> RunLog {

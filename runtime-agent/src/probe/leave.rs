@@ -374,7 +374,7 @@ fn record(own: OwnThread<'_>, index: u32, exit: Exit, total_ticks: u64, is_slowe
         }
     }
     let capacity = if is_slowest { ring::CAPACITY } else { ring::CAPACITY - ring::RESERVED };
-    if !own.ring().make_room(u64::from(index + 1 - untold) + 2, capacity, &own.account) {
+    if !own.ring().make_room(u64::from(index + 1 - untold) + 3, capacity, &own.account) {
         own.ring().count_drop();
         return;
     }
@@ -402,6 +402,20 @@ fn record(own: OwnThread<'_>, index: u32, exit: Exit, total_ticks: u64, is_slowe
             depth: depth_of(depth),
             method: frame.method(),
             start_ticks: 0,
+            total_ticks: 0,
+            self_ticks: 0,
+        });
+    }
+    // What a carrier allocates is that of its virtual threads.
+    if index == 0
+        && !own.is_carrier()
+        && let Some(bytes) = stack.allocated_since()
+    {
+        own.ring().push(Record {
+            kind: Kind::Allocated,
+            depth: 0,
+            method: MethodId::NONE,
+            start_ticks: bytes,
             total_ticks: 0,
             self_ticks: 0,
         });

@@ -16,6 +16,7 @@
 //! The end of a call must not fail for lack of stack, or frames of a recursion would be mixed up. So a call that begins
 //! where its end might lack stack is refused with the StackOverflowError that it would soon meet anyway.
 
+pub(crate) mod allocated;
 pub(crate) mod buckets;
 pub(crate) mod kept;
 mod leave;
@@ -105,9 +106,10 @@ pub(crate) enum Entry {
 }
 
 /// Starts a call in the common case: the thread has called the method before in this recording, and there is room. If
-/// this returns `false`, it has changed nothing, and the caller must call [`start`].
+/// this returns `false`, it has changed nothing, and the caller must call [`start`]. `environment` is the address of the
+/// thread's JNI environment.
 #[inline]
-pub(crate) fn start_plain(probe_id: u32) -> bool {
+pub(crate) fn start_plain(probe_id: u32, environment: usize) -> bool {
     thread::with_current_if_near(|own| {
         let address = native_stack::address_here();
         let stack = own.stack();
@@ -119,30 +121,39 @@ pub(crate) fn start_plain(probe_id: u32) -> bool {
         // No method has the id of a constructor before its `super(...)`.
         let Some(totals) = own.totals().known(probe_id) else { return false };
         stack.push_at(place, probe_id, address, totals, clock::counter);
+        stack.note_allocated(place.0, environment);
         true
     })
 }
 
 /// Starts a call. `first_call` runs at the thread's first call.
 #[inline]
-pub(crate) fn start(probe_id: u32, first_call: impl FnOnce(OwnThread<'_>)) -> Entry {
-    start_at(native_stack::address_here(), probe_id, first_call)
+pub(crate) fn start(
+    probe_id: u32,
+    environment: usize,
+    first_call: impl FnOnce(OwnThread<'_>),
+) -> Entry {
+    start_at(native_stack::address_here(), probe_id, environment, first_call)
 }
 
 /// Like [`start`], from an address on the thread's own stack.
 #[inline]
-fn start_at(address: usize, probe_id: u32, first_call: impl FnOnce(OwnThread<'_>)) -> Entry {
+fn start_at(
+    address: usize,
+    probe_id: u32,
+    environment: usize,
+    first_call: impl FnOnce(OwnThread<'_>),
+) -> Entry {
     let state = STATE.load(Ordering::Relaxed);
     if state & 1 == 0 {
         return Entry::Go;
     }
-    let started = thread::with_current(|own| {
-        (own.stack().state() == state).then(|| start_checked(own, address, probe_id))
-    });
+    let checked = |own: OwnThread<'_>| start_checked(own, address, probe_id, environment);
+    let started = thread::with_current(|own| (own.stack().state() == state).then(|| checked(own)));
     match started.flatten() {
         Some(entry) => entry,
         None if renew_thread(probe_id, first_call) => {
-            thread::with_current(|own| start_checked(own, address, probe_id)).unwrap_or(Entry::Go)
+            thread::with_current(checked).unwrap_or(Entry::Go)
         }
         None => Entry::Go,
     }
@@ -150,7 +161,7 @@ fn start_at(address: usize, probe_id: u32, first_call: impl FnOnce(OwnThread<'_>
 
 /// Starts a call in a thread whose frames were checked for the current state.
 #[inline]
-fn start_checked(own: OwnThread<'_>, address: usize, probe_id: u32) -> Entry {
+fn start_checked(own: OwnThread<'_>, address: usize, probe_id: u32, environment: usize) -> Entry {
     let stack = own.stack();
     // It was muted after the guard was passed.
     if probe_id & BEFORE_INIT != 0 && mute::is_muted(method_of(probe_id)) {
@@ -167,7 +178,9 @@ fn start_checked(own: OwnThread<'_>, address: usize, probe_id: u32) -> Entry {
         return Entry::Go;
     }
     let totals = own.totals_of_method(method_of(probe_id));
+    let depth = stack.depth();
     stack.push(probe_id, address, totals, clock::ticks);
+    stack.note_allocated(depth, environment);
     if traced::is_any() && probe_id != CALIBRATION.cast_unsigned() {
         let of = std::ptr::from_ref(&*totals).addr();
         // Its number, from 0.

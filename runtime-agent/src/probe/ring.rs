@@ -44,6 +44,8 @@ pub(crate) enum Kind {
     /// The thread runs the virtual thread whose number is in `start_ticks`, or none if that is 0. Pushed before the
     /// first recorded call of what it runs.
     Runs,
+    /// The recorded call that comes next, an outermost one, has allocated the bytes in `start_ticks`.
+    Allocated,
 }
 
 /// A power of two. Each level of the stack records at most one call per threshold; the agent thread drains 20 times a

@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 use rewriter::probe::BEFORE_INIT;
 
+use super::allocated;
 use super::own::Own;
 use super::totals::MethodTotals;
 use log_format::ids::MethodId;
@@ -207,6 +208,8 @@ pub(crate) struct ShadowStack {
     /// Calls in progress beyond the last frame.
     beyond: Cell<u64>,
     trimmed_ticks: Cell<u64>,
+    /// What the thread had allocated when its outermost call began.
+    allocated: Cell<u64>,
     /// The blocks created so far.
     blocks: [AtomicPtr<Frame>; BLOCKS],
 }
@@ -243,6 +246,7 @@ impl ShadowStack {
             level: AtomicU32::new(0),
             beyond: Cell::new(0),
             trimmed_ticks: Cell::new(0),
+            allocated: Cell::new(allocated::UNKNOWN),
             blocks,
         }
     }
@@ -408,6 +412,20 @@ impl<'t> Own<'t, ShadowStack> {
         self.depth.store(depth + 1, Ordering::Release);
     }
 
+    /// Notes what the thread has allocated until now, if the call at `depth` is the outermost.
+    #[inline(always)]
+    pub(super) fn note_allocated(self, depth: u32, environment: usize) {
+        if depth == 0 {
+            self.allocated.set(allocated::of(environment));
+        }
+    }
+
+    /// What the thread has allocated since its outermost call began, if that is known.
+    pub(super) fn allocated_since(self) -> Option<u64> {
+        let before = self.allocated.get();
+        if before == allocated::UNKNOWN { None } else { allocated::now()?.checked_sub(before) }
+    }
+
     /// Pops down to `depth` frames. The popped frames stay readable until the next push.
     #[inline]
     pub(super) fn pop_to(self, depth: u32) {
@@ -420,6 +438,8 @@ impl<'t> Own<'t, ShadowStack> {
         to.copy(from);
         let untold = id_and_place(from.probe_id(), from.place_and_told() & !TOLD);
         to.id_and_place.store(untold, Ordering::Relaxed);
+        // It was noted for another call.
+        self.allocated.set(allocated::UNKNOWN);
     }
 
     /// Moves to the next longer block. `false` if there is none, or no memory for it.

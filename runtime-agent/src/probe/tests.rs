@@ -48,9 +48,13 @@ pub(crate) fn turn() -> MutexGuard<'static, ()> {
 
 pub(super) fn no_java(_: OwnThread<'_>) {}
 
+fn start_at(address: usize, method: u32, first_call: impl FnOnce(OwnThread<'_>)) -> Entry {
+    super::start_at(address, method, 0, first_call)
+}
+
 /// Like the native method.
 pub(super) fn start(method: u32, first_call: impl FnOnce(OwnThread<'_>)) -> Entry {
-    if start_plain(method) { Entry::Go } else { super::start(method, first_call) }
+    if start_plain(method, 0) { Entry::Go } else { super::start(method, 0, first_call) }
 }
 
 /// Runs `body` on a new thread while recording, and returns its result.

@@ -247,6 +247,15 @@ impl Tables {
             self.offset("OSThread", "_thread_id")?,
         ))
     }
+
+    /// In a thread's structure: the bytes of full buffers and of objects outside of them, where the buffer in use
+    /// begins, and how far it is full.
+    pub(crate) fn allocated_bytes(&self) -> Option<[usize; 3]> {
+        let buffer = self.optional("Thread", "_tlab")?;
+        let of_buffer = |name| Some(buffer + self.optional("ThreadLocalAllocBuffer", name)?);
+        let counted = self.optional("Thread", "_allocated_bytes")?;
+        Some([counted, of_buffer("_start")?, of_buffer("_top")?])
+    }
 }
 
 fn not_said(what: &str) -> NoSamples {

@@ -10,6 +10,7 @@
 //! own_stack  the stack of the calling thread
 //! thread_list  the Java threads that live now
 //! thread_names  their names, and those of threads that start
+//! allocated_bytes  where HotSpot counts what a thread has allocated
 //! methods  names of the methods in samples
 //! debug_info  which method and line an instruction belongs to
 //! native    native code: which function it belongs to, and how its frames are laid out
@@ -19,6 +20,7 @@
 //! ```
 //! The handler itself is the crate `sampling-handler`, which may use nothing that is not async-signal-safe.
 
+pub(crate) mod allocated_bytes;
 pub(crate) mod cost;
 pub(crate) mod debug_info;
 pub(crate) mod engine;

@@ -17,7 +17,7 @@ use crate::render::labels::{Labels, path};
 use crate::render::notes::in_text;
 use crate::render::short_table::ShortTable;
 use crate::render::text::summary_lines;
-use crate::render::{allocations, exceptions, locks, traces};
+use crate::render::{allocated_calls, allocations, exceptions, locks, traces};
 use crate::report::cpu::CpuSums;
 use crate::report::groups::MethodReport;
 use crate::report::overview::Overview;
@@ -212,6 +212,7 @@ fn labels(report: &Report) -> Labels {
     let thrown = report.exceptions.sites.iter().map(|at| &at.site.method);
     let named = rows(report).map(|row| &row.method).chain(sampled).chain(sites).chain(thrown);
     let named = named.chain(slow(&report.overview).map(|call| &call.method));
+    let named = named.chain(report.overview.allocated.iter().map(|(method, _)| method));
     Labels::new(named.chain(report.unfinished.calls.iter().map(|call| &call.method)).chain(tree))
 }
 
@@ -219,6 +220,7 @@ fn labels(report: &Report) -> Labels {
 fn short_tables(report: &Report, labels: &Labels) -> Vec<ShortTable> {
     locks::short_tables(&report.locks, labels)
         .into_iter()
+        .chain(allocated_calls::short_table(&report.overview, labels))
         .chain(allocations::short_tables(&report.allocations, labels))
         .chain(traces::short_table(report, labels))
         .chain(exceptions::short_table(report, labels))

@@ -1,0 +1,44 @@
+//! What recorded calls allocated, in JSON and in a page.
+
+use log_format::human::{bytes, count};
+use serde::Serialize;
+
+use super::json_rows::Name;
+use super::labels::Labels;
+use super::short_table::ShortTable;
+use crate::report::Report;
+use crate::report::overview::Overview;
+
+/// A method of which recorded calls say what they allocated.
+#[derive(Serialize)]
+pub(super) struct JsonAllocated<'r> {
+    #[serde(flatten)]
+    method: Name<'r>,
+    calls: u64,
+    allocated_bytes: u64,
+    max_allocated_bytes: u64,
+}
+
+impl<'r> JsonAllocated<'r> {
+    /// Those with most of it first, as many as there are rows of methods.
+    pub(super) fn all(report: &'r Report) -> Vec<Self> {
+        let methods = report.overview.allocated.iter();
+        let shown = methods.take(report.layout.top.unwrap_or(usize::MAX));
+        let row = |(method, of): &'r (_, crate::stats::allocated_calls::AllocatedByCalls)| Self {
+            method: Name::new(method),
+            calls: of.calls,
+            allocated_bytes: of.bytes,
+            max_allocated_bytes: of.max_bytes,
+        };
+        shown.map(row).collect()
+    }
+}
+
+/// The table of the page.
+pub(super) fn short_table(overview: &Overview, labels: &Labels) -> Option<ShortTable> {
+    let heading = "Allocated in recorded calls, by the method of the call".to_owned();
+    let columns = ["method", "bytes", "calls", "most in one"];
+    ShortTable::new(heading, &columns, &overview.allocated, |(method, of)| {
+        vec![labels.of(method), bytes(of.bytes), count(of.calls.into()), bytes(of.max_bytes)]
+    })
+}

@@ -1,0 +1,60 @@
+//! Finds where HotSpot counts what a thread has allocated, so that probes can read it; see [`allocated`].
+#![allow(unsafe_code)]
+
+use std::ptr;
+
+use jvmti_bindings::env::{JniEnv, Jvmti};
+
+use super::hotspot::Tables;
+use super::thread_list::ThreadList;
+use crate::probe::allocated::{self, Places};
+
+/// Bytes of the array that tries it out: with its header they fit into any buffer.
+const TRIED: i32 = 1_000;
+/// Most that the JVM adds to an array: its header and the alignment of objects.
+const MOST_ADDED: u64 = 16 + 256;
+
+/// Lets probes read the counter, if this JVM says where it is and it counts an array right. Otherwise recorded calls do
+/// not say what they allocated.
+pub(crate) fn find(jvmti: &Jvmti, jni: &JniEnv) {
+    if allocated::is_known() {
+        return;
+    }
+    let Some((vm, places)) = places(jvmti, jni) else { return };
+    // SAFETY: HotSpot's own tables say so, and where a thread's environment is in its structure was measured.
+    unsafe { allocated::set(vm, places) };
+    if !counts_right(jni) {
+        allocated::forget();
+    }
+}
+
+fn places(
+    jvmti: &Jvmti,
+    jni: &JniEnv,
+) -> Option<(*mut jvmti_bindings::prelude::jni::JavaVM, Places)> {
+    let tables = Tables::read()?;
+    let environment = ThreadList::new(&tables, jvmti, jni).ok()?.environment();
+    let [counted, start, top] = tables.allocated_bytes()?.map(|at| at.wrapping_sub(environment));
+    let mut vm = ptr::null_mut();
+    // SAFETY: the JVM's own table, in a thread of the JVM. It writes its address to the variable.
+    let found = unsafe { ((**jni.raw()).GetJavaVM)(jni.raw(), &raw mut vm) };
+    let places = Places { counted, buffer_start: start, buffer_top: top };
+    (found == 0 && !vm.is_null() && counted != 0).then_some((vm, places))
+}
+
+/// Whether the counter grows by an array that this thread makes.
+fn counts_right(jni: &JniEnv) -> bool {
+    let before = allocated::now();
+    // SAFETY: the JVM's own table, in a thread of the JVM; the reference is this thread's.
+    unsafe {
+        let array = ((**jni.raw()).NewByteArray)(jni.raw(), TRIED);
+        if array.is_null() {
+            jni.exception_clear();
+            return false;
+        }
+        jni.delete_local_ref(array);
+    }
+    let grown = allocated::now().zip(before).and_then(|(now, before)| now.checked_sub(before));
+    let least = u64::from(TRIED.unsigned_abs());
+    grown.is_some_and(|bytes| (least..=least + MOST_ADDED).contains(&bytes))
+}
