@@ -1,13 +1,13 @@
 //! Sampled allocations say how much of which class is allocated where.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use log_format::rows::{AllocationRow, CallRow, ThreadRow, counter};
 use test_classes::{
-    Java, Jdk, Profile, artifacts, classes, ends_of_jdks, error_line, free_port, jdks, rows,
-    tprofiler, tprofiler_json, tprofiler_text,
+    Java, Jdk, Profile, artifacts, classes, compile, compiler, ends_of_jdks, error_line, free_port,
+    jdks, library, project, rows, skipped, tprofiler, tprofiler_json, tprofiler_text,
 };
 
 /// Bytes that the program printed: of objects by their name, and of all.
@@ -95,6 +95,41 @@ fn known_classes_have_their_bytes() {
         finished.expect_quiet_success(jdk);
         compare(jdk, logs.path(), &truth(&finished.stdout));
     }
+}
+
+/// H2 allocates most of the same five classes by JFR, without its throttle, and by us, in the same run.
+#[test]
+fn the_first_classes_of_h2_are_those_of_jfr() {
+    let jdk = jdks().last().expect("a JDK");
+    if !jdk.has_compiler() {
+        return skipped(&format!("{jdk} has no jfr command"));
+    }
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = |name: &str| folder.path().join(name);
+    let h2 = library("h2-").display().to_string();
+    let sources = ["Bank", "Figures", "Times"];
+    let sources =
+        sources.map(|name| project().join(format!("test-classes/java/workloads/{name}.java")));
+    compile(compiler(), &["--release", "17", "-nowarn", "-cp", &h2], &sources, &path("classes"));
+    let events = "jdk.ObjectAllocationSample#enabled=true,jdk.ObjectAllocationSample#throttle=off";
+    let (recording, logs) = (path("own.jfr"), path("logs"));
+    let flight = format!("-XX:StartFlightRecording:{events},filename={}", recording.display());
+    let options = "include=workloads,port=off,alloc=256k,sampler_cap=off";
+    let java = Java::new(jdk).arg(flight).arg("-Xmx512m");
+    let java = java.agent(&format!("{options},logs={}", logs.display()));
+    let class_path = format!("{}:{h2}", path("classes").display());
+    let finished = java.main(Path::new(&class_path), "workloads.Bank").arg("2").run();
+    assert_eq!(finished.status, Some(0), "{jdk}: {}", finished.stderr);
+    let mut view = std::process::Command::new(jdk.home.join("bin/jfr"));
+    let view = view.args(["view", "allocation-by-class"]).arg(&recording).output();
+    let view = String::from_utf8(view.expect("jfr runs").stdout).expect("text");
+    let of_row = |line: &'_ str| line.strip_suffix('%')?.split(' ').next().map(str::to_owned);
+    let theirs: BTreeSet<String> = view.lines().filter_map(of_row).take(5).collect();
+    let report = report(&logs);
+    let ours = report["allocations"]["classes"].as_array().expect("classes");
+    let ours = ours.iter().filter_map(|row| row["class"].as_str()).take(5).map(str::to_owned);
+    assert_eq!(ours.collect::<BTreeSet<String>>(), theirs, "{jdk}: {view}");
+    assert_eq!(theirs.len(), 5, "{jdk}: {view}");
 }
 
 /// What the JVM says of its threads is near what the program computes, so that the sizes are right.
