@@ -55,14 +55,46 @@ fn each_kind_has_its_columns() {
     );
 }
 
+/// The sum of a column.
+fn sum(logs: &Logs, arguments: &[&str], column: &str) -> u64 {
+    let csv = logs.analyze(&[&["logs", "--format", "csv", "--rows"], arguments].concat());
+    csv.csv_column(column).iter().map(|cell| cell.parse::<u64>().unwrap()).sum()
+}
+
+/// Groups come first, and have all that there is without them.
+#[test]
+fn groups_of_each_kind_add_up() {
+    for (logs, of, figures) in [
+        (locked_shop::shop(), "locks", &["waits", "total_ns"][..]),
+        (allocating_shop::shop(), "allocations", &["bytes", "objects", "samples"]),
+        (traced_shop::shop(), "traced", &["calls"]),
+        (throwing_shop::shop(), "exceptions", &["began"]),
+    ] {
+        for by in ["hour", "minute", "run", "host"] {
+            let csv = logs.analyze(&["logs", "--format", "csv", "--rows", of, "--by", by]).csv();
+            assert_eq!(csv[0][0], by, "{of}: {csv:?}");
+            for figure in figures {
+                let all = sum(&logs, &[of], figure);
+                let groups = sum(&logs, &[of, "--by", by], figure);
+                assert!(all > 0 && groups == all, "{of} by {by}: {groups} of {all} {figure}");
+            }
+        }
+    }
+    let logs = locked_shop::shop();
+    let rows = ["logs", "--format", "csv", "--rows", "locks", "--by", "thread"];
+    let threads = logs.analyze(&rows).csv();
+    assert_eq!(threads[0][..4].join(" "), "thread kind lock class", "{threads:?}");
+    assert!(threads.len() > 2, "{threads:?}");
+}
+
 #[test]
 fn rows_are_for_csv_alone() {
     let logs = traced_shop::shop();
     for (arguments, why) in [
         (&["logs", "--rows", "locks"][..], "--rows has only --format csv"),
         (
-            &["logs", "--format", "csv", "--rows", "locks", "--by", "hour"],
-            "--by is for --rows methods",
+            &["logs", "--format", "csv", "--rows", "locks", "--by", "package"],
+            "--by class, package and state are for --rows methods",
         ),
     ] {
         let refused = logs.analyze(arguments);

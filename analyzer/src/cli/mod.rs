@@ -388,7 +388,11 @@ impl Cli {
                 "--method, --root, --exit, --above and --unfinished are for --flame calls",
             ),
             (self.rows.is_some() && self.format != Format::Csv, "--rows has only --format csv"),
-            (of_others && self.by.is_some(), "--by is for --rows methods"),
+            (
+                of_others
+                    && matches!(self.by, Some(GroupBy::Class | GroupBy::Package | GroupBy::State)),
+                "--by class, package and state are for --rows methods",
+            ),
         ]
     }
 }

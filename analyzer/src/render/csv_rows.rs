@@ -11,6 +11,7 @@ use crate::report::allocations::Row;
 use crate::report::exceptions::ExceptionsAt;
 use crate::report::locks::LockTimes;
 use crate::report::traces::TracedMethod;
+use crate::stats::group_sums::GroupRow;
 use crate::stats::method::Method;
 
 const METHOD: [&str; 3] = ["class", "method", "descriptor"];
@@ -30,7 +31,23 @@ pub(super) fn render(report: &Report, of: CsvRows, out: &mut dyn Write) -> io::R
 
 type Written = csv::Result<()>;
 
+/// The name of the first column, if rows are of groups.
+fn key(report: &Report) -> Option<&'static str> {
+    report.layout.by.column()
+}
+
 fn locks(report: &Report, writer: &mut Writer<&mut dyn Write>) -> Written {
+    if let Some(key) = key(report) {
+        let columns = [key, "kind", "lock"].into_iter().chain(METHOD);
+        writer.write_record(columns.chain(["waits", "total_ns"]))?;
+        for GroupRow { label, of, sum } in &report.locks.groups {
+            let mut cells = vec![label.clone(), of.kind.name().to_owned(), of.class.clone()];
+            cells.extend(of.method.as_ref().map_or_else(Default::default, names));
+            cells.extend([sum.count, sum.amount].map(|figure| figure.to_string()));
+            writer.write_record(cells)?;
+        }
+        return Ok(());
+    }
     let figures = ["waits", "total_ns", "p50_ns", "p99_ns", "max_ns", "longest_holder"];
     writer.write_record(["kind", "lock"].into_iter().chain(METHOD).chain(figures))?;
     for LockTimes { site, figures, longest_holder, .. } in
@@ -50,9 +67,10 @@ fn locks(report: &Report, writer: &mut Writer<&mut dyn Write>) -> Written {
 
 fn allocations(report: &Report, writer: &mut Writer<&mut dyn Write>) -> Written {
     let figures = ["allocated", "bytes", "objects", "samples"];
-    writer.write_record(figures.into_iter().chain(METHOD))?;
-    for Row { of, allocated, most, .. } in &report.allocations.classes {
-        let mut cells = vec![of.clone()];
+    writer.write_record(key(report).into_iter().chain(figures).chain(METHOD))?;
+    for Row { label, of, allocated, most } in &report.allocations.classes {
+        let mut cells: Vec<String> = label.iter().cloned().collect();
+        cells.push(of.clone());
         let figures = [allocated.bytes, allocated.objects, allocated.samples];
         cells.extend(figures.map(|figure| figure.to_string()));
         cells.extend(names(most));
@@ -61,8 +79,18 @@ fn allocations(report: &Report, writer: &mut Writer<&mut dyn Write>) -> Written 
     Ok(())
 }
 
-/// A row for each caller.
+/// A row for each caller, or for each group.
 fn traced(report: &Report, writer: &mut Writer<&mut dyn Write>) -> Written {
+    if let Some(key) = key(report) {
+        writer.write_record([key].into_iter().chain(METHOD).chain(["calls", "samples"]))?;
+        for GroupRow { label, of, sum } in &report.traces.groups {
+            let mut cells = vec![label.clone()];
+            cells.extend(names(of));
+            cells.extend([sum.amount, sum.count].map(|figure| figure.to_string()));
+            writer.write_record(cells)?;
+        }
+        return Ok(());
+    }
     let caller = ["caller_class", "caller_method", "caller_descriptor", "calls"];
     writer.write_record(METHOD.into_iter().chain(caller))?;
     for TracedMethod { method, callers, .. } in &report.traces.methods {
@@ -75,6 +103,19 @@ fn traced(report: &Report, writer: &mut Writer<&mut dyn Write>) -> Written {
 }
 
 fn exceptions(report: &Report, writer: &mut Writer<&mut dyn Write>) -> Written {
+    if let Some(key) = key(report) {
+        let columns = [key, "exception"].into_iter().chain(METHOD);
+        writer.write_record(columns.chain(["began", "thrown"]))?;
+        for GroupRow { label, of, sum } in &report.exceptions.groups {
+            let mut cells = vec![label.clone(), of.class.clone()];
+            cells.extend(names(&of.method));
+            // Examples do not say how many there were.
+            let thrown = Some(sum.count).filter(|thrown| *thrown > 0);
+            cells.extend([sum.amount.to_string(), text(thrown)]);
+            writer.write_record(cells)?;
+        }
+        return Ok(());
+    }
     let figures = ["began", "thrown", "calls", "was_throttled"];
     writer.write_record(["exception"].into_iter().chain(METHOD).chain(figures))?;
     for ExceptionsAt { site, began, thrown, calls, was_throttled, .. } in &report.exceptions.sites {
