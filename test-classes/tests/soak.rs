@@ -188,6 +188,8 @@ fn median(values: &mut [u64]) -> u64 {
 fn a_service_runs_on_while_the_agent_comes_and_goes() {
     let seconds: f64 =
         std::env::var("SOAK_SECONDS").map_or(60.0, |text| text.parse().expect("a number"));
+    // Of each part of a cycle.
+    let part = if seconds > 60.0 { 2.0 } else { 1.0 };
     let jdk = jdks().last().expect("a JDK");
     let logs = tempfile::tempdir().expect("a temporary folder");
     println!("{jdk}, {seconds} s");
@@ -216,19 +218,19 @@ fn a_service_runs_on_while_the_agent_comes_and_goes() {
         // From an attach to a detach without load, counts are exact; a budget could throttle methods.
         let before = service.counts();
         tprofiler(&["attach", &pid, &format!("{options},overhead=off")]);
-        rates.push(service.load(2.0));
+        rates.push(service.load(part));
         tprofiler(&["detach", &pid]);
         expect_exact(&mut service, &before, logs.path());
 
         // Switched under load, and exact in the end: the last requests are counted.
         attach();
-        while_loaded(&mut service, 2.0, |round| {
+        while_loaded(&mut service, part, |round| {
             tprofiler(&[if round % 2 == 0 { "stop" } else { "start" }, "--addr", &address]);
         });
         tprofiler(&["detach", &pid]);
 
         // Attached and detached under load.
-        while_loaded(&mut service, 2.0, |round| {
+        while_loaded(&mut service, part, |round| {
             if round % 2 == 0 {
                 attach_ms.push(attach());
             } else {
