@@ -73,7 +73,7 @@ fn calls(random: &mut Random, start_ns: u64, rows: u64) -> String {
             "total_ns" => total.to_string(),
             "self_ns" => own.to_string(),
             "exit" => exit.to_owned(),
-            "allocated_bytes" if own % 2 == 0 => String::new(),
+            "allocated_bytes" if own.is_multiple_of(2) => String::new(),
             "allocated_bytes" => own.to_string(),
             _ => "up".to_owned(),
         };

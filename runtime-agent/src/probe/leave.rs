@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering;
 
-use log_format::ids::{JavaThreadId, MethodId};
+use log_format::ids::JavaThreadId;
 
 use super::own::Own;
 use super::recording::{STATE, guarded, recording_of};
@@ -385,14 +385,7 @@ fn record(own: OwnThread<'_>, index: u32, exit: Exit, total_ticks: u64, is_slowe
         {
             note(own.runs());
         }
-        own.ring().push(Record {
-            kind: Kind::Runs,
-            depth: 0,
-            method: MethodId::NONE,
-            start_ticks: own.runs().get(),
-            total_ticks: 0,
-            self_ticks: 0,
-        });
+        own.ring().push(Record::of_number(Kind::Runs, own.runs().get()));
     }
     for depth in untold..=index {
         let frame = stack.frame(depth);
@@ -411,14 +404,7 @@ fn record(own: OwnThread<'_>, index: u32, exit: Exit, total_ticks: u64, is_slowe
         && !own.is_carrier()
         && let Some(bytes) = stack.allocated_since()
     {
-        own.ring().push(Record {
-            kind: Kind::Allocated,
-            depth: 0,
-            method: MethodId::NONE,
-            start_ticks: bytes,
-            total_ticks: 0,
-            self_ticks: 0,
-        });
+        own.ring().push(Record::of_number(Kind::Allocated, bytes));
     }
     let frame = stack.frame(index);
     own.ring().push(Record {

@@ -30,6 +30,20 @@ pub(crate) struct Record {
 
 const _: () = assert!(size_of::<Record>() == 32 && MAX_DEPTH <= 1 << 16);
 
+impl Record {
+    /// An entry that is no call and has no frame, only a number.
+    pub(super) const fn of_number(kind: Kind, number: u64) -> Self {
+        Self {
+            kind,
+            depth: 0,
+            method: MethodId::NONE,
+            start_ticks: number,
+            total_ticks: 0,
+            self_ticks: 0,
+        }
+    }
+}
+
 /// What an entry means.
 #[repr(u8)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
