@@ -21,10 +21,11 @@ fn each_kind_has_its_columns() {
     assert_eq!(
         rows(&locked_shop::shop(), "locks"),
         (
-            "kind,lock,class,method,descriptor,waits,total_ns,p50_ns,p99_ns,max_ns,longest_holder"
+            "kind,lock,class,method,descriptor,waits,total_ns,p50_ns,p99_ns,max_ns,longest_holder,\
+             held_in_class,held_in_method,held_in_descriptor"
                 .into(),
             format!(
-                "monitor,com.shop.stock.Stock,{pay},1,30000000,30000000,30000000,30000000,exec-1"
+                "monitor,com.shop.stock.Stock,{pay},1,30000000,30000000,30000000,30000000,exec-1,,,"
             ),
             5
         )

@@ -65,12 +65,17 @@ fn json_has_the_sums_and_the_longest_waits() {
         "run": RUN,
         "thread": "exec-2 #2",
         "owner": "exec-1 #1",
+        "held_in": null,
         "lock": STOCK,
         "start": "2026-11-20T14:00:05Z",
         "start_ns": SLOW + 12 * MS,
         "wait_ns": 30 * MS,
     });
     assert_eq!((&longest[0], &longest[2]["owner"]), (&first, &Value::Null));
+    // Outside the JDK.
+    let reserve = json!({"class": STOCK, "method": "reserve", "descriptor": "()V"});
+    assert_eq!(longest[1]["held_in"], reserve);
+    assert_eq!(waits["locks"][1]["held_in"], reserve);
 }
 
 #[test]
@@ -158,7 +163,7 @@ fn a_slow_call_has_its_waits_below_the_call_that_waited() {
     let first = logs.analyze(&["logs"]).quiet();
     assert!(
         first_screen(&first).contains(
-            "   20.0 ms   20.0%   20.0 ms          1    blocked on com.shop.log.Journal.class by exec-2\n"
+            "   20.0 ms   20.0%   20.0 ms          1    blocked on com.shop.log.Journal.class by exec-2 in\n"
         ),
         "{first}"
     );

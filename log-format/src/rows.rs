@@ -268,6 +268,8 @@ row! {
         sampled_stack: SampledStackId,
         /// Call path of instrumented methods, 0 for none.
         stack: StackId,
+        /// Sampled stack id of the owner when the agent asked for it, if that is known.
+        owner_stack: Option<SampledStackId>,
     }
 }
 
@@ -558,7 +560,7 @@ mod tests {
         );
         assert_eq!(
             columns(LockWaitRow::COLUMNS),
-            "start_ns,thread,kind,class,wait_ns,owner,sampled_stack,stack"
+            "start_ns,thread,kind,class,wait_ns,owner,sampled_stack,stack,owner_stack"
         );
         assert_eq!(columns(ExceptionRow::COLUMNS), "start_ns,method,class,thrown,began");
         assert_eq!(

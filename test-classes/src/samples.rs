@@ -98,6 +98,7 @@ pub fn lock_waits(run: &Path) -> Vec<LockWait> {
         class: row.class,
         wait_ns: row.wait_ns,
         owner: (!row.owner.is_none()).then(|| names.thread(row.owner).0),
+        owner_frames: row.owner_stack.map(|stack| names.frames(stack)).unwrap_or_default(),
         frames: names.frames(row.sampled_stack),
         path: names.path(row.stack),
     };
@@ -113,6 +114,8 @@ pub struct LockWait {
     pub class: String,
     pub wait_ns: u64,
     pub owner: Option<String>,
+    /// Where the owner was, as [`Sampled::frames`]; empty if that is not known.
+    pub owner_frames: Vec<String>,
     /// As [`Sampled::frames`].
     pub frames: Vec<String>,
     /// As [`Sampled::path`].

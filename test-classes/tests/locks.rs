@@ -143,6 +143,15 @@ fn compare_owners(jdk: &Jdk, waits: &[LockWait]) {
     assert!(long.len() > 10, "{jdk}: {} waits", long.len());
     let right = long.iter().filter(|wait| wait.owner.as_deref() == Some("holder")).count();
     assert!(right * 20 >= long.len() * 19, "{jdk}: {right} of {}", long.len());
+    for wait in long.iter().filter(|wait| wait.owner.is_some()) {
+        let holds = match wait.kind {
+            LockKind::Monitor => "programs.Contended.holdMonitor",
+            _ => "programs.Contended.holdLock",
+        };
+        // A few waits after another waiter.
+        let is_it = wait.owner_frames.iter().any(|frame| frame.starts_with(holds));
+        assert!(is_it || wait.owner.as_deref() != Some("holder"), "{jdk}: {wait:?}");
+    }
 }
 
 #[test]

@@ -49,8 +49,10 @@ fn locks(report: &Report, writer: &mut Writer<&mut dyn Write>) -> Written {
         return Ok(());
     }
     let figures = ["waits", "total_ns", "p50_ns", "p99_ns", "max_ns", "longest_holder"];
-    writer.write_record(["kind", "lock"].into_iter().chain(METHOD).chain(figures))?;
-    for LockTimes { site, figures, longest_holder, .. } in
+    let held_in = ["held_in_class", "held_in_method", "held_in_descriptor"];
+    let columns = ["kind", "lock"].into_iter().chain(METHOD).chain(figures);
+    writer.write_record(columns.chain(held_in))?;
+    for LockTimes { site, figures, longest_holder, held_in, .. } in
         report.locks.locks.iter().chain(&report.locks.parks)
     {
         let [p50_ns, _, p99_ns] = figures.percentiles_ns();
@@ -60,6 +62,7 @@ fn locks(report: &Report, writer: &mut Writer<&mut dyn Write>) -> Written {
         cells.extend([p50_ns, p99_ns].map(text));
         cells.push(figures.max_ns.to_string());
         cells.push(longest_holder.clone().unwrap_or_default());
+        cells.extend(held_in.as_ref().map_or_else(Default::default, names));
         writer.write_record(cells)?;
     }
     Ok(())

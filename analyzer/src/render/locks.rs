@@ -74,14 +74,21 @@ impl Table<'_> {
             wrapped(out, &cells, &" ".repeat(cells.len()), &one_line(&lock.site.class))?;
             // The names of all three fit on no line.
             let site = site_label(&lock.site, labels);
-            let holder = one_line(lock.longest_holder.as_deref().unwrap_or("unknown"));
-            let known = known(lock);
-            let held =
-                if *has_holders { format!(", held by {holder}{known}") } else { String::new() };
+            let held = match has_holders {
+                true => format!(", held by {}", holder(lock, labels)),
+                false => String::new(),
+            };
             wrapped(out, "       at ", &" ".repeat(9), &format!("{site}{held}"))?;
         }
         more(locks.len(), shown, out)
     }
+}
+
+/// The thread that waits were longest for, for which part of the time the owner is known, and where owners were.
+fn holder(lock: &LockTimes, labels: &Labels) -> String {
+    let holder = one_line(lock.longest_holder.as_deref().unwrap_or("unknown"));
+    let held_in = lock.held_in.as_ref().map(|method| format!(", longest in {}", labels.of(method)));
+    holder + &known(lock) + &held_in.unwrap_or_default()
 }
 
 /// For which part of the time the owner is known, if it is not nearly all.
@@ -131,9 +138,7 @@ pub(super) fn short_tables(locks: &LockReport, labels: &Labels) -> Vec<ShortTabl
     };
     let with_holder = |lock: &LockTimes| {
         let kind = lock.site.kind.name().to_owned();
-        let holder = lock.longest_holder.clone().unwrap_or_else(|| "unknown".to_owned());
-        let holder = holder + &known(lock);
-        row(lock).into_iter().chain([kind, holder]).collect()
+        row(lock).into_iter().chain([kind, holder(lock, labels)]).collect()
     };
     let heading = |name: &str, of: &[LockTimes]| {
         let which = locks.lacks();
@@ -183,6 +188,8 @@ struct LockRow<'r> {
     p99_ns: Option<u64>,
     max_ns: u64,
     longest_holder: Option<&'r str>,
+    /// `null` if it is not known.
+    held_in: Option<Name<'r>>,
     owner_known_ns: u64,
 }
 
@@ -191,6 +198,7 @@ struct WaitRow<'r> {
     run: &'r str,
     thread: &'r str,
     owner: Option<&'r str>,
+    held_in: Option<Name<'r>>,
     lock: &'r str,
     start: String,
     start_ns: u64,
@@ -227,7 +235,7 @@ fn figures_of(of_recorded: bool) -> &'static str {
 }
 
 impl<'r> LockRow<'r> {
-    fn new(LockTimes { site, figures, longest_holder, known_ns }: &'r LockTimes) -> Self {
+    fn new(LockTimes { site, figures, longest_holder, held_in, known_ns }: &'r LockTimes) -> Self {
         let [p50_ns, _, p99_ns] = figures.percentiles_ns();
         Self {
             kind: site.kind.name(),
@@ -239,6 +247,7 @@ impl<'r> LockRow<'r> {
             p99_ns,
             max_ns: figures.max_ns,
             longest_holder: longest_holder.as_deref(),
+            held_in: held_in.as_ref().map(Name::new),
             owner_known_ns: *known_ns,
         }
     }
@@ -250,6 +259,7 @@ impl<'r> WaitRow<'r> {
             run: read.runs.get(wait.run).map(String::as_str).unwrap_or_default(),
             thread: &wait.thread,
             owner: wait.owner.as_deref(),
+            held_in: wait.held_in.as_ref().map(Name::new),
             lock: &wait.class,
             start: utc_text(wait.start_ns),
             start_ns: wait.start_ns,

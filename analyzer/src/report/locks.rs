@@ -4,6 +4,7 @@ use crate::run::lock_waits::is_for_a_lock;
 use crate::stats::aggregate::{Figures, Group};
 use crate::stats::group_sums::GroupRow;
 use crate::stats::lock_sums::{LockSite, LockSums, LockWait};
+use crate::stats::method::Method;
 use crate::stats::sampled_stacks::SampledStacks;
 
 /// Waits for locks.
@@ -41,6 +42,8 @@ pub struct LockTimes {
     pub figures: Figures,
     /// The name of the thread that recorded waits were longest for; `None` if no owner is known.
     pub longest_holder: Option<String>,
+    /// The method in which owners were for most of the recorded waits, if it is known.
+    pub held_in: Option<Method>,
     /// The time of waits of which the owner is known.
     pub known_ns: u64,
 }
@@ -72,6 +75,7 @@ impl LockReport {
         groups.retain(|row| is_for_a_lock(row.of.kind) || row.of.method.is_some());
         let locks = figures.into_iter().map(|(site, figures)| LockTimes {
             longest_holder: sums.longest_holder(&site),
+            held_in: sums.held_in(&site),
             known_ns: sums.known_ns(&site),
             site,
             figures,

@@ -17,14 +17,14 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use log_format::ids::{MethodId, StackId, ThreadId};
+use log_format::ids::{MethodId, SampledStackId, StackId, ThreadId};
 use log_format::names::Table;
 use log_format::rows::{CallRow, Exit, LockWaitRow};
 use log_format::writer::one_line;
 
 use crate::input::problems::Problems;
 use crate::input::runs::RunInput;
-use crate::run::lock_waits::{each_wait_within, is_for_a_lock, owner_name};
+use crate::run::lock_waits::{Owners, each_wait_within, is_for_a_lock, owner_name};
 use crate::run::names::Names;
 use crate::run::records::{RecordFilter, read_records};
 use crate::run::selection::Selection;
@@ -179,8 +179,10 @@ fn with_trees(
     }
     let begin_ns = rows.iter().map(|row| row.start_ns).min().unwrap_or(0);
     let end_ns = rows.iter().map(|row| end(row)).max().unwrap_or(0);
+    let mut owners = Owners::new(run);
     each_wait_within(run, begin_ns, end_ns, &mut problems, |wait| {
-        trees.get_mut(&wait.thread).into_iter().flatten().for_each(|tree| tree.add_wait(&wait));
+        let of_thread = trees.get_mut(&wait.thread).into_iter().flatten();
+        of_thread.for_each(|tree| tree.add_wait(&wait, &mut owners));
     });
     trees.values_mut().flatten().for_each(OpenTree::sort_waits);
     let filter = RecordFilter::everything(selection.unfinished, &selection.progress)
@@ -216,16 +218,21 @@ struct OpenTree<'r> {
     tree: CallTree,
     /// Waits within the call, in the order of their start, and the innermost recorded call around each.
     waits: Vec<(LockWaitRow, Option<CallRow>)>,
+    /// Where the owners were for which it waited.
+    held_in: HashMap<SampledStackId, Method>,
 }
 
 impl<'r> OpenTree<'r> {
     fn new(call: &'r CallRow) -> Self {
-        Self { call, tree: CallTree::default(), waits: Vec::new() }
+        Self { call, tree: CallTree::default(), waits: Vec::new(), held_in: HashMap::new() }
     }
 
     /// Adds a wait of the call's thread, if it lies within the call.
-    fn add_wait(&mut self, wait: &LockWaitRow) {
+    fn add_wait(&mut self, wait: &LockWaitRow, owners: &mut Owners<'_>) {
         if self.call.start_ns <= wait.start_ns && wait_end(wait) <= end(self.call) {
+            if let (Some(stack), Some(method)) = (wait.owner_stack, owners.at(wait)) {
+                self.held_in.insert(stack, method.clone());
+            }
             self.waits.push((wait.clone(), None));
         }
     }
@@ -254,7 +261,8 @@ impl<'r> OpenTree<'r> {
             let Some(frames) = frames_below(self.call, around, names, &named) else { continue };
             // If the paths differ, a callee that was not recorded waited.
             let is_own = wait.stack.is_none() || wait.stack == around.stack;
-            let blocked = Frame::Blocked(blocked(wait, names).into());
+            let held_in = wait.owner_stack.and_then(|stack| self.held_in.get(&stack));
+            let blocked = Frame::Blocked(blocked(wait, names, held_in).into());
             self.tree.add_wait(frames.into_iter(), blocked, wait.wait_ns, is_own);
         }
         self.tree.add_unrecorded();
@@ -266,9 +274,11 @@ fn wait_end(wait: &LockWaitRow) -> u64 {
     wait.start_ns.saturating_add(wait.wait_ns)
 }
 
-/// What a wait is called: `blocked on com.shop.Stock by exec-7`, `parked for java.util.concurrent.SynchronousQueue`.
-fn blocked(wait: &LockWaitRow, names: &Names) -> String {
+/// What a wait is called: `blocked on com.shop.Stock by exec-7 in com.shop.Stock.audit`, `parked for
+/// java.util.concurrent.SynchronousQueue`.
+fn blocked(wait: &LockWaitRow, names: &Names, held_in: Option<&Method>) -> String {
     let by = owner_name(wait, names).map(|owner| format!(" by {owner}")).unwrap_or_default();
+    let by = by + &held_in.map(|method| format!(" in {}", method.dotted())).unwrap_or_default();
     let what = if is_for_a_lock(wait.kind) { "blocked on" } else { "parked for" };
     one_line(&format!("{what} {}{by}", wait.class))
 }

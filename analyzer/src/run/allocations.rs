@@ -16,7 +16,6 @@ use crate::run::selection::Selection;
 use crate::stats::aggregate::Group;
 use crate::stats::allocation_sums::AllocationSums;
 use crate::stats::method::Method;
-use crate::stats::sampled_stacks::is_of_jdk;
 
 /// Adds the selected allocations of a run, each to its group; `with_stacks` if their stacks are needed too. Returns the
 /// names of their threads if these are groups.
@@ -39,7 +38,9 @@ pub fn read_allocations(
     let mut known: HashMap<(String, SampledStackId), usize> = HashMap::new();
     let mut seconds = HashSet::new();
     each_allocation(run, selection, &names, problems, |row| {
-        let site = sites.entry(row.sampled_stack).or_insert_with(|| site(&row, &sampled));
+        let site = sites
+            .entry(row.sampled_stack)
+            .or_insert_with(|| sampled.outside_jdk(row.sampled_stack));
         let (class, method, _) = site.parts();
         let is_selected = selection.method.as_ref().is_none_or(|of| of.method(class, &method));
         if !is_selected {
@@ -78,11 +79,4 @@ pub fn each_allocation(
 /// Whether a run has sampled allocations.
 pub fn has_allocations(run: &RunInput) -> bool {
     has_table(run, Table::Allocations)
-}
-
-/// The innermost method outside the JDK; without one, the method on top of the stack.
-fn site(row: &AllocationRow, sampled: &SampleNames) -> Method {
-    let frames = sampled.frames(row.sampled_stack);
-    let outside = frames.iter().find(|method| !is_of_jdk(method));
-    outside.or(frames.first()).map_or_else(|| Method::named("", "[missing]", ""), |m| (*m).clone())
 }

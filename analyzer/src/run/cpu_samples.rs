@@ -16,7 +16,7 @@ use crate::run::native_names::readable;
 use crate::run::selection::Selection;
 use crate::stats::aggregate::Group;
 use crate::stats::method::{Method, MethodName};
-use crate::stats::sampled_stacks::{Sampled, SampledStacks};
+use crate::stats::sampled_stacks::{Sampled, SampledStacks, is_of_jdk};
 
 /// Most frames of a stack: rows that name each other as callers would loop for ever.
 const MOST_FRAMES: usize = 1_024;
@@ -235,6 +235,13 @@ impl SampleNames {
             next = *parent;
         }
         frames
+    }
+
+    /// The innermost method of a stack outside the JDK, else the method on top.
+    pub fn outside_jdk(&self, id: SampledStackId) -> Method {
+        let frames = self.frames(id);
+        let outside = frames.iter().find(|method| !is_of_jdk(method)).or(frames.first());
+        outside.map_or_else(|| self.missing.method.clone(), |method| (*method).clone())
     }
 
     /// Adds a stack of the run to those of all runs.

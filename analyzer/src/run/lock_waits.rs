@@ -57,6 +57,7 @@ pub fn read_locks(
         }
     }
     let mut stacks = with_stacks.then(|| Stacks::read(run, problems));
+    let mut owners = Owners::new(run);
     each_lock_wait(run, selection, &names, problems, |row| {
         let site = sites.of(row.kind, &row.class, site_of(&row, &names));
         let Some(site) = site else { return };
@@ -65,14 +66,14 @@ pub fn read_locks(
                 stacks.add(&row, &mut sums.stacks);
             }
             if sums.is_long(row.wait_ns) {
-                sums.add_long(long_wait(&row, place, &names));
+                sums.add_long(long_wait(&row, place, &names, owners.at(&row).cloned()));
             }
         }
         if selection.by == By::Thread {
             threads.entry(row.thread).or_insert_with(|| names.thread(row.thread));
         }
         let group = group(row.start_ns, row.thread);
-        sums.add_recorded(group, site, &row, owner_name(&row, &names));
+        sums.add_recorded(group, site, &row, owner_name(&row, &names), owners.at(&row));
     });
     threads
 }
@@ -139,11 +140,12 @@ pub fn site_of(row: &LockWaitRow, names: &Names) -> MethodId {
     }
 }
 
-fn long_wait(row: &LockWaitRow, place: usize, names: &Names) -> LockWait {
+fn long_wait(row: &LockWaitRow, place: usize, names: &Names, held_in: Option<Method>) -> LockWait {
     LockWait {
         run: place,
         thread: names.thread(row.thread),
         owner: (!row.owner.is_none()).then(|| names.thread(row.owner)),
+        held_in,
         class: row.class.clone(),
         start_ns: row.start_ns,
         wait_ns: row.wait_ns,
@@ -156,6 +158,33 @@ fn files(run: &RunInput, table: Table) -> impl Iterator<Item = &DataFile> {
 
 fn part<'f>(file: &'f DataFile, selection: &'f Selection) -> TablePart<'f> {
     TablePart { path: &file.path, len: file.len, progress: Some(&selection.progress) }
+}
+
+/// Where the owners of a run's locks were when they were asked for.
+pub struct Owners<'r> {
+    run: &'r RunInput,
+    /// Read when the first wait has one.
+    names: Option<SampleNames>,
+    known: HashMap<SampledStackId, Method>,
+}
+
+impl<'r> Owners<'r> {
+    /// Those of this run.
+    #[must_use]
+    pub fn new(run: &'r RunInput) -> Self {
+        Self { run, names: None, known: HashMap::new() }
+    }
+
+    /// The innermost method outside the JDK that the owner was in, if it is known.
+    pub fn at(&mut self, row: &LockWaitRow) -> Option<&Method> {
+        let stack = row.owner_stack.filter(|stack| !stack.is_none())?;
+        let Self { run, names, known } = self;
+        Some(known.entry(stack).or_insert_with(|| {
+            // Problems with these names are reported where all names are read.
+            let read = || SampleNames::read(run, &mut Problems::default());
+            names.get_or_insert_with(read).outside_jdk(stack)
+        }))
+    }
 }
 
 /// The selected sites of a run.

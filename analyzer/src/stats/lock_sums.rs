@@ -34,6 +34,8 @@ pub struct LockWait {
     pub thread: String,
     /// Name and id of a thread that had the lock meanwhile, if it is known.
     pub owner: Option<String>,
+    /// Where that thread was.
+    pub held_in: Option<Method>,
     /// Class of the lock's object.
     pub class: String,
     /// When the wait began, in unix nanoseconds.
@@ -55,6 +57,8 @@ pub struct LockSums {
     pub recorded_groups: GroupSums<LockSite>,
     /// The time of recorded waits by the owner's name, where it is known.
     owners: HashMap<LockSite, HashMap<String, u64>>,
+    /// The same by where the owner was.
+    held_in: HashMap<LockSite, HashMap<Method, u64>>,
     longest: Vec<LockWait>,
     /// Time of the recorded waits by stack; the frame on top is the lock. Empty if the report does not show them.
     pub stacks: SampledStacks,
@@ -67,15 +71,21 @@ impl LockSums {
         self.all.entry(site).or_default().add_locks(row);
     }
 
-    /// Adds a recorded wait, and its owner's name.
+    /// Adds a recorded wait, its owner's name, and where the owner was.
     pub fn add_recorded(
         &mut self,
         group: Group,
         site: LockSite,
         row: &LockWaitRow,
         owner: Option<String>,
+        held_in: Option<&Method>,
     ) {
         self.recorded_groups.add(group, &site, 1, row.wait_ns);
+        if let Some(method) = held_in {
+            let of_site = self.held_in.entry(site.clone()).or_default();
+            let sum = of_site.entry(method.clone()).or_default();
+            *sum = sum.saturating_add(row.wait_ns);
+        }
         if let Some(owner) = owner {
             let of_site = self.owners.entry(site.clone()).or_default();
             let sum = of_site.entry(owner).or_default();
@@ -113,6 +123,15 @@ impl LockSums {
         owners.max_by_key(|(name, ns)| (**ns, Reverse(*name))).map(|(name, _)| name.clone())
     }
 
+    /// Where owners were for most of the time of recorded waits at this site.
+    #[must_use]
+    pub fn held_in(&self, site: &LockSite) -> Option<Method> {
+        let methods = self.held_in.get(site)?.iter();
+        methods
+            .max_by_key(|(method, ns)| (**ns, Reverse(*method)))
+            .map(|(method, _)| method.clone())
+    }
+
     /// The longest recorded waits, the longest first.
     #[must_use]
     pub fn take_longest(&mut self) -> Vec<LockWait> {
@@ -142,6 +161,7 @@ mod tests {
             owner: ThreadId::NONE,
             sampled_stack: SampledStackId::NONE,
             stack: StackId::NONE,
+            owner_stack: None,
         }
     }
 
@@ -166,12 +186,21 @@ mod tests {
     #[test]
     fn the_longest_holder_has_most_time_not_most_waits() {
         let mut sums = LockSums::default();
-        for (owner, ns) in
-            [(Some("b"), 40), (Some("b"), 40), (Some("a"), 90), (Some("c"), 90), (None, 500)]
-        {
-            sums.add_recorded(Group::All, site("a.Stock"), &wait(0, ns), owner.map(str::to_owned));
+        let [sell, audit] = ["sell", "audit"].map(|name| Method::named("a.Stock", name, "()V"));
+        for (owner, at, ns) in [
+            (Some("b"), Some(&sell), 40),
+            (Some("b"), Some(&sell), 40),
+            (Some("a"), Some(&audit), 90),
+            (Some("c"), Some(&sell), 90),
+            (None, None, 500),
+        ] {
+            let owner = owner.map(str::to_owned);
+            sums.add_recorded(Group::All, site("a.Stock"), &wait(0, ns), owner, at);
         }
-        sums.add_recorded(Group::All, site("a.Log"), &wait(0, 7), None);
+        sums.add_recorded(Group::All, site("a.Log"), &wait(0, 7), None, None);
+        // Whoever it was: 170 ns of 260.
+        assert_eq!(sums.held_in(&site("a.Stock")), Some(sell));
+        assert_eq!(sums.held_in(&site("a.Log")), None);
         // Of two with the same time, the first by name.
         assert_eq!(sums.longest_holder(&site("a.Stock")).as_deref(), Some("a"));
         assert_eq!(sums.longest_holder(&site("a.Log")), None);
@@ -187,7 +216,15 @@ mod tests {
             let wait_ns = start_ns * 37 % 100;
             if sums.is_long(wait_ns) {
                 let (thread, class) = ("main #1".into(), "a.Stock".into());
-                let wait = LockWait { run: 0, thread, owner: None, class, start_ns, wait_ns };
+                let wait = LockWait {
+                    run: 0,
+                    thread,
+                    owner: None,
+                    held_in: None,
+                    class,
+                    start_ns,
+                    wait_ns,
+                };
                 sums.add_long(wait);
             }
         }

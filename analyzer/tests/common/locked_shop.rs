@@ -44,7 +44,13 @@ pub fn lock_wait(
         owner: ThreadId::new(owner),
         sampled_stack: SampledStackId::new(stack.max(1)),
         stack: StackId::new(stack),
+        owner_stack: None,
     }
+}
+
+/// The same wait, with the sampled stack of the owner.
+pub fn held_in(stack: u32, wait: LockWaitRow) -> LockWaitRow {
+    LockWaitRow { owner_stack: Some(SampledStackId::new(stack)), ..wait }
 }
 
 /// A slow call of `pay` in exec-1, whose callee `reserve` was not recorded.
@@ -59,7 +65,8 @@ pub fn lock_wait(
 /// ```
 ///
 /// Other waits: of exec-1, one that began before the call and ended within it; of exec-2, one at the same time as the
-/// call, and two of 1 ms a minute later, for exec-1.
+/// call, and two of 1 ms a minute later, for exec-1. While exec-1 waited for the journal, exec-2 was in `reserve`, which
+/// slept.
 pub fn shop() -> Logs {
     let logs = Logs::new();
     let run = logs.run(RUN, "web07", 4242);
@@ -79,10 +86,15 @@ pub fn shop() -> Logs {
     run.rows(T14, &[stats(T14 + MIN, 2, 0, 2 * MS, &[2 * MS])]);
     run.rows(T14, &[counter(T14, name::THRESHOLD_NS, MS), counter(T14, name::RECORDED_NS, MIN)]);
     run.rows(T14, &[counter(T14 + MIN, name::RECORDED_NS, MIN)]);
-    let frames =
-        [(1, ORDER, "pay", pay), (2, STOCK, "count", "(I)J"), (3, STOCK, "reserve", "()V")];
+    let frames = [
+        (1, ORDER, "pay", pay),
+        (2, STOCK, "count", "(I)J"),
+        (3, STOCK, "reserve", "()V"),
+        (4, "java.lang.Thread", "sleep", "(J)V"),
+    ];
     run.rows(T14, &frames.map(|(id, class, method, of)| frame(id, "java", class, method, of)));
     run.rows(T14, &[sampled_stack(1, 0, 1), sampled_stack(2, 1, 2), sampled_stack(3, 2, 3)]);
+    run.rows(T14, &[sampled_stack(4, 3, 4)]);
     let short = [100 * US; 10];
     run.rows(
         T14,
@@ -100,11 +112,11 @@ pub fn shop() -> Logs {
         T14,
         &[
             lock_wait(SLOW - 5 * MS, [1, 0], STOCK, 10 * MS, 0),
-            lock_wait(SLOW + 12 * MS, [1, 3], STOCK, 8 * MS, 2),
+            held_in(1, lock_wait(SLOW + 12 * MS, [1, 3], STOCK, 8 * MS, 2)),
             lock_wait(SLOW + 25 * MS, [1, 3], STOCK, 4 * MS, 2),
             lock_wait(SLOW + 30 * MS, [1, 0], STOCK, 15 * MS, 3),
             lock_wait(SLOW + 12 * MS, [2, 1], STOCK, 30 * MS, 1),
-            lock_wait(SLOW + 70 * MS, [1, 2], JOURNAL, 20 * MS, 1),
+            held_in(4, lock_wait(SLOW + 70 * MS, [1, 2], JOURNAL, 20 * MS, 1)),
             in_next_minute(10),
             in_next_minute(20),
         ],

@@ -91,7 +91,7 @@ pub(super) fn row(
     sampler: &mut Sampler<'_>,
     context: &mut Context<'_>,
 ) -> LockWaitRow {
-    let thread = match wait.virtual_thread {
+    let thread = match wait.key.virtual_thread() {
         Some(number) => (context.virtual_thread)(number.get()),
         None => samples.thread(wait.os_id, true, sampler, context),
     };
@@ -100,6 +100,7 @@ pub(super) fn row(
         Owner::Platform(os_id) => samples.thread(os_id, true, sampler, context),
         Owner::Virtual(number) => (context.virtual_thread)(number.get()),
     };
+    let owner_stack = sampler.take_owner_stack(wait.key, wait.began);
     LockWaitRow {
         start_ns: context.anchors.unix_ns(wait.began),
         thread,
@@ -109,5 +110,6 @@ pub(super) fn row(
         owner,
         sampled_stack: samples.stack_of_own(wait.os_id, &wait.stack, sampler),
         stack: samples.path_of(&wait.stack.shadow, context.paths),
+        owner_stack: owner_stack.map(|stack| samples.stack_of_own(wait.os_id, &stack, sampler)),
     }
 }

@@ -2,7 +2,6 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use log_format::ids::JavaThreadId;
 use log_format::rows::LockKind;
 
 use super::in_progress::{InProgress, Key, Owner};
@@ -25,7 +24,7 @@ pub(crate) struct LongWait {
     pub ticks: u64,
     /// The kernel's number of the thread.
     pub os_id: u32,
-    pub virtual_thread: Option<JavaThreadId>,
+    pub key: Key,
     pub class: u32,
     pub owner: Owner,
     pub stack: OwnStack,
@@ -50,13 +49,12 @@ pub(super) fn add(key: Key, wait: InProgress, ticks: u64) -> bool {
     if queue().len() >= MOST {
         return false;
     }
-    let virtual_thread = key.virtual_thread();
-    let Some(mut stack) = OwnStack::read(java_thread, virtual_thread) else { return false };
+    let Some(mut stack) = OwnStack::read(java_thread, key.virtual_thread()) else { return false };
     // After a park, the thread is in the probe.
     if kinds::kind(class) != LockKind::Monitor && !stack.frames.is_empty() {
         stack.frames.remove(0);
     }
-    let wait = LongWait { began, ticks, os_id: os_id(), virtual_thread, class, owner, stack };
+    let wait = LongWait { began, ticks, os_id: os_id(), key, class, owner, stack };
     let mut queue = queue();
     let has_room = queue.len() < MOST && queue.try_reserve(1).is_ok() && MEMORY.take(wait.bytes());
     if has_room {

@@ -90,6 +90,7 @@ impl PartFiles {
             other.into_iter().for_each(|other| self.name_thread(other, names));
             self.name_stack(stack, names);
             self.name_sampled_stack(sampled_stack, names);
+            row.other_stack().into_iter().for_each(|id| self.name_sampled_stack(id, names));
         }
     }
 

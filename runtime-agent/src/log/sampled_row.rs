@@ -7,6 +7,10 @@ use log_format::rows::{AllocationRow, ExceptionExampleRow, LockWaitRow, Row, Sam
 pub(crate) trait SampledRow: Row {
     /// When it began, and how long it took.
     fn time(&self) -> (u64, u64);
+    /// The sampled stack of another thread in it.
+    fn other_stack(&self) -> Option<SampledStackId> {
+        None
+    }
     /// The sampled stack, and the call path.
     fn stacks(&self) -> (SampledStackId, StackId);
     /// Its thread, and another one in it.
@@ -34,6 +38,9 @@ sampled_row!(SampleRow, AllocationRow, TraceRow, ExceptionExampleRow);
 impl SampledRow for LockWaitRow {
     fn time(&self) -> (u64, u64) {
         (self.start_ns, self.wait_ns)
+    }
+    fn other_stack(&self) -> Option<SampledStackId> {
+        self.owner_stack
     }
     fn stacks(&self) -> (SampledStackId, StackId) {
         (self.sampled_stack, self.stack)

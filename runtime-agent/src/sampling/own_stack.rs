@@ -3,7 +3,7 @@
 
 use std::mem::MaybeUninit;
 
-use jvmti_bindings::env::JniEnv;
+use jvmti_bindings::env::{JniEnv, Jvmti};
 use jvmti_bindings::prelude::{jni, jvmti};
 use log_format::ids::JavaThreadId;
 use sampling_handler::load;
@@ -54,6 +54,16 @@ impl OwnStack {
         Some((virtual_thread, stack))
     }
 
+    /// That of another thread, as the JVM says it.
+    ///
+    /// # Safety
+    /// `thread` is a live reference of the calling thread.
+    pub(super) unsafe fn said(jvmti: &Jvmti, thread: jni::jthread) -> Option<Self> {
+        // SAFETY: the caller guarantees it.
+        let (end, frames) = unsafe { said_stack_of(jvmti, thread) }?;
+        Some(Self { end, frames, shadow: Vec::new() })
+    }
+
     /// The memory that it takes.
     pub(crate) fn bytes(&self) -> usize {
         size_of_val(&*self.frames) + size_of_val(&*self.shadow)
@@ -77,8 +87,15 @@ fn walked_stack(java_thread: usize) -> Option<(End, Vec<Frame>)> {
 fn said_stack() -> Option<(End, Vec<Frame>)> {
     let jvmti = java_threads::get_jvmti()?;
     let thread = jvmti.get_current_thread().ok()?;
-    let most = jni::jint::try_from(MAX_FRAMES).unwrap_or(jni::jint::MAX);
     // SAFETY: a live reference of this thread. It is in native code, so the reference goes when it returns to Java.
+    unsafe { said_stack_of(&jvmti, thread) }
+}
+
+/// # Safety
+/// `thread` is a live reference of the calling thread.
+unsafe fn said_stack_of(jvmti: &Jvmti, thread: jni::jthread) -> Option<(End, Vec<Frame>)> {
+    let most = jni::jint::try_from(MAX_FRAMES).unwrap_or(jni::jint::MAX);
+    // SAFETY: the caller guarantees it.
     let said = unsafe { jvmti.get_stack_trace(thread, 0, most) }.ok()?;
     let frame = |frame: &jvmti::jvmtiFrameInfo| {
         Frame::new(frame.method.addr(), i32::try_from(frame.location).unwrap_or(-1))

@@ -2,7 +2,7 @@
 //! safepoint; locks of `java.util.concurrent` say it themselves.
 #![allow(unsafe_code)]
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ptr;
 use std::time::{Duration, Instant};
 
@@ -10,16 +10,25 @@ use jvmti_bindings::env::{JniEnv, Jvmti};
 use jvmti_bindings::prelude::jni;
 use log_format::rows::LockKind;
 
+use super::own_stack::OwnStack;
 use super::thread_list::ThreadList;
 use crate::jvm::java_threads;
 use crate::locks::{self, InProgress, Key, Owner};
 use crate::sys::clock;
 
-/// Shorter waits mostly end before the answer.
-const LEAST_NS: u64 = 20_000_000;
+/// Shorter waits end before the answer.
+const LEAST_NS: u64 = 1_000_000;
 /// The JVM is asked at most so often in a second.
-const MOST: u32 = 20;
+const MOST: usize = 20;
+/// Waits that are this long so far may be long; of others some are asked for, to know who has the lock at all.
+const LONG_NS: u64 = 20_000_000;
+const MOST_SHORT: usize = 4;
+/// Most stacks of owners that are kept until the waits have ended.
+const MOST_STACKS: usize = 500;
 const SECOND: Duration = Duration::from_secs(1);
+
+/// An owner, and where it was.
+type Found = (Owner, Option<OwnStack>);
 
 /// Asks, on the agent thread.
 pub(super) struct Owners<'j> {
@@ -27,36 +36,51 @@ pub(super) struct Owners<'j> {
     jvmti: &'j Jvmti,
     jni: &'j JniEnv,
     since: Instant,
-    asked: u32,
+    /// How many, since then.
+    asked: usize,
+    asked_short: usize,
+    /// Where owners were, by the thread that waits and when it began to.
+    stacks: HashMap<(Key, u64), OwnStack>,
 }
 
 impl<'j> Owners<'j> {
     pub(super) fn new(list: ThreadList<'j>, jvmti: &'j Jvmti, jni: &'j JniEnv) -> Self {
-        Self { list, jvmti, jni, since: Instant::now(), asked: 0 }
+        Self {
+            list,
+            jvmti,
+            jni,
+            since: Instant::now(),
+            asked: 0,
+            asked_short: 0,
+            stacks: HashMap::new(),
+        }
     }
 
     /// Asks for the waits that have lasted longest, and were not asked for.
     pub(super) fn round(&mut self) {
         if self.since.elapsed() >= SECOND {
-            (self.since, self.asked) = (Instant::now(), 0);
+            (self.since, self.asked, self.asked_short) = (Instant::now(), 0, 0);
         }
         let now = clock::ticks();
+        let lasted_ns = |wait: &InProgress| clock::ticks_to_ns(now.saturating_sub(wait.began));
         let is_due = |(_, wait): &(Key, InProgress)| {
             wait.owner == Owner::NotAsked
                 && locks::may_have_owner(wait.class)
-                && clock::ticks_to_ns(now.saturating_sub(wait.began)) >= LEAST_NS
+                && lasted_ns(wait) >= LEAST_NS
         };
         let mut due: Vec<(Key, InProgress)> = locks::all().into_iter().filter(is_due).collect();
         due.sort_by_key(|(_, wait)| wait.began);
-        let left = usize::try_from(MOST.saturating_sub(self.asked)).unwrap_or(0);
-        due.truncate(left);
+        let long = due.partition_point(|(_, wait)| lasted_ns(wait) >= LONG_NS);
+        due.truncate(long + MOST_SHORT.saturating_sub(self.asked_short));
+        due.truncate(MOST.saturating_sub(self.asked));
         if due.is_empty() {
             return;
         }
-        self.asked += u32::try_from(due.len()).unwrap_or(MOST);
+        self.asked += due.len();
+        self.asked_short += due.len().saturating_sub(long);
         let mut owners = self.owners_of_platform(&due);
         for (key, wait) in due {
-            let owner = match key.virtual_thread() {
+            let found = match key.virtual_thread() {
                 None => owners.remove(&key).flatten(),
                 Some(_) => {
                     let _frame = self.jni.push_local_frame(16);
@@ -64,12 +88,33 @@ impl<'j> Owners<'j> {
                     unsafe { self.owner_of(&wait, locks::take_monitor(key, wait.began, self.jni)) }
                 }
             };
-            locks::set_owner(key, wait.began, owner.unwrap_or(Owner::Unknown));
+            let (owner, stack) = found.unwrap_or((Owner::Unknown, None));
+            locks::set_owner(key, wait.began, owner);
+            if let Some(stack) = stack {
+                self.keep((key, wait.began), stack);
+            }
+        }
+    }
+
+    /// Where the owner was for which a thread waited since `began`.
+    pub(super) fn take_stack(&mut self, key: Key, began: u64) -> Option<OwnStack> {
+        self.stacks.remove(&(key, began))
+    }
+
+    fn keep(&mut self, wait: (Key, u64), stack: OwnStack) {
+        if self.stacks.len() >= MOST_STACKS {
+            // Waits that were not recorded leave them behind.
+            let in_progress: HashSet<(Key, u64)> =
+                locks::all().into_iter().map(|(key, wait)| (key, wait.began)).collect();
+            self.stacks.retain(|wait, _| in_progress.contains(wait));
+        }
+        if self.stacks.len() < MOST_STACKS {
+            self.stacks.insert(wait, stack);
         }
     }
 
     /// Who has the monitors for which platform threads wait.
-    fn owners_of_platform(&self, waits: &[(Key, InProgress)]) -> HashMap<Key, Option<Owner>> {
+    fn owners_of_platform(&self, waits: &[(Key, InProgress)]) -> HashMap<Key, Option<Found>> {
         let mut owners = HashMap::new();
         let is_platform = |(key, _): &(Key, InProgress)| key.virtual_thread().is_none();
         if !waits.iter().any(is_platform) {
@@ -94,18 +139,18 @@ impl<'j> Owners<'j> {
                     self.owner_of(wait, lock)
                 };
                 // It may have got the monitor just now.
-                let is_other = |owner: &Owner| *owner != Owner::Platform(thread.os_id);
+                let is_other = |(owner, _): &Found| *owner != Owner::Platform(thread.os_id);
                 owners.insert(*key, owner.filter(is_other));
             }
         });
         owners
     }
 
-    /// Who has the lock for which a thread waits.
+    /// Who has the lock for which a thread waits, and where it is.
     ///
     /// # Safety
     /// `lock` is a live reference, or null. The local references are freed by the caller.
-    unsafe fn owner_of(&self, wait: &InProgress, lock: jni::jobject) -> Option<Owner> {
+    unsafe fn owner_of(&self, wait: &InProgress, lock: jni::jobject) -> Option<Found> {
         let Self { list, jvmti, jni, .. } = self;
         if lock.is_null() {
             return None;
@@ -120,13 +165,15 @@ impl<'j> Owners<'j> {
                 return None;
             }
             if jni.is_virtual_thread(owner).unwrap_or(false) {
-                return java_threads::number(jni, owner).map(Owner::Virtual);
+                let number = java_threads::number(jni, owner)?;
+                return Some((Owner::Virtual(number), OwnStack::said(jvmti, owner)));
             }
             // For JDKs that name the carrier of the virtual thread that has it.
             if java_threads::is_carrier(jni, owner) {
                 return None;
             }
-            list.os_id_of(owner).map(Owner::Platform)
+            let os_id = list.os_id_of(owner)?;
+            Some((Owner::Platform(os_id), OwnStack::said(jvmti, owner)))
         }
     }
 }

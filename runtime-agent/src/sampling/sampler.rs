@@ -20,6 +20,7 @@ use super::lock_brake::{LockBrake, Step};
 use super::methods::{Methods, Named};
 use super::native::{Function, NativeCode};
 use super::off_cpu::{GoneThread, OffCpu, OffCpuTime, ThreadNow};
+use super::own_stack::OwnStack;
 use super::owners::Owners;
 use super::paused_waits::PausedWaits;
 use super::random_walks::RandomWalks;
@@ -28,7 +29,7 @@ use super::thread_names::ThreadNames;
 use super::{NoSamples, debug_info, methods, off_cpu, process_timer, signals, threads};
 use crate::allocations;
 use crate::jvm::error::JvmError;
-use crate::locks;
+use crate::locks::{self, Key};
 use crate::options::SamplingOptions;
 use crate::options::engine::Engine;
 use crate::probe::thread::ThreadName;
@@ -447,6 +448,11 @@ impl<'j> Sampler<'j> {
     /// Asks who has the monitors for which threads wait.
     pub(crate) fn find_owners(&mut self) {
         self.owners.iter_mut().for_each(Owners::round);
+    }
+
+    /// Where the owner was for which a thread waited since `began`, when the agent asked for it.
+    pub(crate) fn take_owner_stack(&mut self, key: Key, began: u64) -> Option<OwnStack> {
+        self.owners.as_mut()?.take_stack(key, began)
     }
 
     /// The times in which threads did not run since the last call.
