@@ -205,6 +205,12 @@ fn what_met_nothing_is_told_at_the_end() {
         assert_eq!(run.called, BTreeSet::new(), "{jdk}");
     }
     let jdk = jdks().first().expect("a JDK");
+    // It has such a class, but a trace needs the whole name.
+    let traced = run(jdk, "include=programs.Filtered,trace=Filtered.main:10");
+    assert_eq!(
+        traced.finished.stderr,
+        "tprofiler: trace: Filtered.main is the end of a name; trace needs all of it\n"
+    );
     let run = run(jdk, "include=programs.Filtered,exclude=programs");
     assert_eq!(
         run.finished.stderr,

@@ -162,7 +162,9 @@ impl<'j> AgentLoop<'j> {
             self.withdraw_muted();
             self.change_classes();
             self.recording.remove_guard_if_due();
-            self.no_classes.tell_if_due(began.elapsed(), self.classes.postponed_count());
+            if self.no_classes.is_due(began.elapsed()) {
+                self.tell_unmatched();
+            }
             if clock_renewed.elapsed() >= CLOCK_ROUND {
                 clock_renewed = Instant::now();
                 self.recorder.renew_clock();
@@ -233,7 +235,7 @@ impl<'j> AgentLoop<'j> {
             Request::Throttled => found = self.throttled(),
             Request::Finish | Request::Detach => {
                 self.stop();
-                self.no_classes.tell(self.classes.postponed_count());
+                self.tell_unmatched();
                 self.running.load_hook.classes.write_log();
                 self.recorder.finish()?;
             }
@@ -266,6 +268,14 @@ impl<'j> AgentLoop<'j> {
                 "{pattern} names no method that is measured; tprofiler methods {pattern} says why"
             ),
             (_, None) => format!("{pattern} is the end of a name; trace needs all of it"),
+        }
+    }
+
+    /// Prints which patterns of the options match nothing.
+    fn tell_unmatched(&mut self) {
+        self.no_classes.tell(self.classes.postponed_count());
+        for hint in self.untraceable() {
+            message!("trace: {hint}");
         }
     }
 

@@ -44,11 +44,11 @@ impl NoClasses {
         left_alone.into_iter().chain(self.reasons.messages()).collect()
     }
 
-    /// Prints the reasons, once, when the agent thread has been running for long enough.
-    pub(super) fn tell_if_due(&mut self, running: Duration, postponed: usize) {
-        if !self.is_told && running >= UNTIL_TOLD {
-            self.is_told = true;
-            self.tell(postponed);
+    /// Whether it is time to tell what patterns do not match: once, when the agent thread has been running for long enough.
+    pub(super) fn is_due(&mut self, running: Duration) -> bool {
+        !self.is_told && {
+            self.is_told = running >= UNTIL_TOLD;
+            self.is_told
         }
     }
 
