@@ -141,6 +141,8 @@ impl Agent for TProfiler {
         threads::ended();
         let note_name = |own: OwnThread<'_>| {
             if let Some(jni) = context.jni() {
+                // With -Xcheck:jni, the JVM would complain that native code detaches without having asked.
+                let _ = jni.exception_check();
                 let (jvmti, ending) = (context.jvmti(), event.thread());
                 // SAFETY: the thread that ends is the calling one, and the reference is the event's.
                 unsafe { java_threads::note_last_name(jvmti, jni, ending, own) };

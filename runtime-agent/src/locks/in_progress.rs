@@ -126,11 +126,14 @@ pub(crate) fn all() -> Vec<(Key, InProgress)> {
     all
 }
 
-/// Notes who has the monitor for which a thread waits since `began`.
-pub(crate) fn set_owner(key: Key, began: u64, owner: Owner) {
+/// Notes who has the monitor for which a thread waits since `began`; `false` if it has ended.
+pub(crate) fn set_owner(key: Key, began: u64, owner: Owner) -> bool {
+    let mut is_it = false;
     WAITS.change(key.0, |wait| {
-        if wait.began == began {
+        is_it = wait.began == began;
+        if is_it {
             wait.owner = owner;
         }
     });
+    is_it
 }

@@ -268,6 +268,10 @@ fn finish_unseen(own: OwnThread<'_>, index: u32, now: u64) {
         own.count_unseen_end();
     }
     throws::note_unseen(own.totals_of(frame), frame.method());
+    if index == 0 {
+        // It ended before, and others have allocated since.
+        own.stack().forget_allocated();
+    }
     finish(own, index, Exit::Throw, now);
 }
 

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 use rewriter::probe::BEFORE_INIT;
 
-use super::allocated;
+use super::allocated::Noted;
 use super::own::Own;
 use super::totals::MethodTotals;
 use log_format::ids::MethodId;
@@ -209,7 +209,7 @@ pub(crate) struct ShadowStack {
     beyond: Cell<u64>,
     trimmed_ticks: Cell<u64>,
     /// What the thread had allocated when its outermost call began.
-    allocated: Cell<u64>,
+    allocated: Noted,
     /// The blocks created so far.
     blocks: [AtomicPtr<Frame>; BLOCKS],
 }
@@ -246,7 +246,7 @@ impl ShadowStack {
             level: AtomicU32::new(0),
             beyond: Cell::new(0),
             trimmed_ticks: Cell::new(0),
-            allocated: Cell::new(allocated::UNKNOWN),
+            allocated: Noted::new(),
             blocks,
         }
     }
@@ -416,14 +416,18 @@ impl<'t> Own<'t, ShadowStack> {
     #[inline(always)]
     pub(super) fn note_allocated(self, depth: u32, environment: usize) {
         if depth == 0 {
-            self.allocated.set(allocated::of(environment));
+            self.allocated.begin(environment);
         }
+    }
+
+    /// It is not known what the outermost call allocates.
+    pub(super) fn forget_allocated(self) {
+        self.allocated.forget();
     }
 
     /// What the thread has allocated since its outermost call began, if that is known.
     pub(super) fn allocated_since(self) -> Option<u64> {
-        let before = self.allocated.get();
-        if before == allocated::UNKNOWN { None } else { allocated::now()?.checked_sub(before) }
+        self.allocated.since()
     }
 
     /// Pops down to `depth` frames. The popped frames stay readable until the next push.
@@ -439,7 +443,7 @@ impl<'t> Own<'t, ShadowStack> {
         let untold = id_and_place(from.probe_id(), from.place_and_told() & !TOLD);
         to.id_and_place.store(untold, Ordering::Relaxed);
         // It was noted for another call.
-        self.allocated.set(allocated::UNKNOWN);
+        self.forget_allocated();
     }
 
     /// Moves to the next longer block. `false` if there is none, or no memory for it.

@@ -44,17 +44,17 @@ fn places(
 
 /// Whether the counter grows by an array that this thread makes.
 fn counts_right(jni: &JniEnv) -> bool {
-    let before = allocated::now();
-    // SAFETY: the JVM's own table, in a thread of the JVM; the reference is this thread's.
-    unsafe {
-        let array = ((**jni.raw()).NewByteArray)(jni.raw(), TRIED);
-        if array.is_null() {
-            jni.exception_clear();
-            return false;
+    let grown = allocated::in_work(|| {
+        // SAFETY: the JVM's own table, in a thread of the JVM; the reference is this thread's.
+        unsafe {
+            let array = ((**jni.raw()).NewByteArray)(jni.raw(), TRIED);
+            if array.is_null() {
+                jni.exception_clear();
+            } else {
+                jni.delete_local_ref(array);
+            }
         }
-        jni.delete_local_ref(array);
-    }
-    let grown = allocated::now().zip(before).and_then(|(now, before)| now.checked_sub(before));
+    });
     let least = u64::from(TRIED.unsigned_abs());
     grown.is_some_and(|bytes| (least..=least + MOST_ADDED).contains(&bytes))
 }

@@ -39,27 +39,23 @@ pub(super) struct Owners<'j> {
     /// How many, since then.
     asked: usize,
     asked_short: usize,
+    /// The same by the class of the lock.
+    asked_of: HashMap<u32, usize>,
     /// Where owners were, by the thread that waits and when it began to.
     stacks: HashMap<(Key, u64), OwnStack>,
 }
 
 impl<'j> Owners<'j> {
     pub(super) fn new(list: ThreadList<'j>, jvmti: &'j Jvmti, jni: &'j JniEnv) -> Self {
-        Self {
-            list,
-            jvmti,
-            jni,
-            since: Instant::now(),
-            asked: 0,
-            asked_short: 0,
-            stacks: HashMap::new(),
-        }
+        let (asked_of, stacks) = (HashMap::new(), HashMap::new());
+        Self { list, jvmti, jni, since: Instant::now(), asked: 0, asked_short: 0, asked_of, stacks }
     }
 
     /// Asks for the waits that have lasted longest, and were not asked for.
     pub(super) fn round(&mut self) {
         if self.since.elapsed() >= SECOND {
             (self.since, self.asked, self.asked_short) = (Instant::now(), 0, 0);
+            self.asked_of.clear();
         }
         let now = clock::ticks();
         let lasted_ns = |wait: &InProgress| clock::ticks_to_ns(now.saturating_sub(wait.began));
@@ -70,13 +66,20 @@ impl<'j> Owners<'j> {
         };
         let mut due: Vec<(Key, InProgress)> = locks::all().into_iter().filter(is_due).collect();
         due.sort_by_key(|(_, wait)| wait.began);
-        let long = due.partition_point(|(_, wait)| lasted_ns(wait) >= LONG_NS);
-        due.truncate(long + MOST_SHORT.saturating_sub(self.asked_short));
+        let (long, short) = due.into_iter().partition(|(_, wait)| lasted_ns(wait) >= LONG_NS);
+        let mut due = self.in_turns(long);
+        let long = due.len();
+        due.extend(
+            self.in_turns(short).into_iter().take(MOST_SHORT.saturating_sub(self.asked_short)),
+        );
         due.truncate(MOST.saturating_sub(self.asked));
         if due.is_empty() {
             return;
         }
         self.asked += due.len();
+        for (_, wait) in &due {
+            *self.asked_of.entry(wait.class).or_default() += 1;
+        }
         self.asked_short += due.len().saturating_sub(long);
         let mut owners = self.owners_of_platform(&due);
         for (key, wait) in due {
@@ -89,11 +92,26 @@ impl<'j> Owners<'j> {
                 }
             };
             let (owner, stack) = found.unwrap_or((Owner::Unknown, None));
-            locks::set_owner(key, wait.began, owner);
-            if let Some(stack) = stack {
+            // If the wait has ended meanwhile, the owner may have gone on.
+            if locks::set_owner(key, wait.began, owner)
+                && let Some(stack) = stack
+            {
                 self.keep((key, wait.began), stack);
             }
         }
+    }
+
+    /// The same waits, so that each class of locks has its turn: those that were asked for least in this second first.
+    fn in_turns(&self, waits: Vec<(Key, InProgress)>) -> Vec<(Key, InProgress)> {
+        let mut turns = self.asked_of.clone();
+        let turn = |wait: (Key, InProgress)| {
+            let turn = turns.entry(wait.1.class).or_default();
+            *turn += 1;
+            (*turn, wait)
+        };
+        let mut waits: Vec<(usize, _)> = waits.into_iter().map(turn).collect();
+        waits.sort_by_key(|(turn, _)| *turn);
+        waits.into_iter().map(|(_, wait)| wait).collect()
     }
 
     /// Where the owner was for which a thread waited since `began`.
