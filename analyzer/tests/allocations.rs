@@ -71,7 +71,7 @@ fn recorded_calls_say_what_they_allocated() {
     let text = logs.analyze(&["logs"]).quiet();
     let name = row["method"].as_str().unwrap();
     assert!(
-        text.contains("Allocated in recorded calls: 401 MB, up to 400 MB in one, most in ")
+        text.contains("Allocated in recorded calls of platform threads: 401 MB, most in ")
             && text.contains(name),
         "{text}"
     );

@@ -22,10 +22,10 @@ fn each_kind_has_its_columns() {
         rows(&locked_shop::shop(), "locks"),
         (
             "kind,lock,class,method,descriptor,waits,total_ns,p50_ns,p99_ns,max_ns,longest_holder,\
-             held_in_class,held_in_method,held_in_descriptor"
+             owner_known_ns,held_in"
                 .into(),
             format!(
-                "monitor,com.shop.stock.Stock,{pay},1,30000000,30000000,30000000,30000000,exec-1,,,"
+                "monitor,com.shop.stock.Stock,{pay},1,30000000,30000000,30000000,30000000,exec-1,30000000,"
             ),
             5
         )
@@ -34,8 +34,8 @@ fn each_kind_has_its_columns() {
         rows(&allocating_shop::shop(), "allocations"),
         (
             "allocated,bytes,objects,samples,class,method,descriptor".into(),
-            format!("byte[],8500000,4250,17,{pay}"),
-            3
+            format!("byte[],6500000,3250,13,{pay}"),
+            4
         )
     );
     assert_eq!(

@@ -6,11 +6,14 @@
 
 mod common;
 
+use std::fs;
+
 use common::allocating_shop::allocated;
 use common::locked_shop::locks;
 use common::sampled_shop::{frame, sampled_stack, samples, shop, waiting, waiting_shop};
 use common::throwing_shop::exceptions;
 use common::*;
+use log_format::names::Table;
 use log_format::rows::{CallRow, EventRow, Exit, StatsRow, counter as name, event};
 
 const LINES: usize = 60;
@@ -322,4 +325,24 @@ fn the_tree_of_a_call_across_hours_is_whole() {
                 3.00 s   75.0%    3.00 s          2    C.inner()\n";
     assert!(first_screen(&text).contains(tree), "{text}");
     assert!(logs.analyze(&["logs", "--slowest", "1"]).quiet().contains(tree), "{text}");
+}
+
+/// `main` and loops that take requests are no slow calls.
+#[test]
+fn the_slowest_call_is_a_request() {
+    let logs = Logs::new();
+    let run = logs.run("run", "web", 1);
+    run.rows(T14, &[method(1, "C", "main", "()V"), method(2, "C", "serve", "()V")]);
+    run.rows(T14, &[thread(1, "main"), thread(2, "exec-1")]);
+    run.rows(T14, &[stack(1, 0, 1), stack(2, 0, 2)]);
+    run.rows(T14, &[call(T14 + S, 2, 2, 2, 40 * MS), call(T14, 1, 1, 1, 50 * S)]);
+    run.rows(T14, &[stats(T14, 1, 0, 50 * S, &[50 * S]), stats(T14, 2, 0, S, &[40 * MS; 20])]);
+    let text = logs.analyze(&["logs"]).quiet();
+    assert!(first_screen(&text).contains("\n    40.0 ms  C.serve()\n"), "{text}");
+    // Without requests, it is what there is.
+    run.rows(T14, &[stats(T14, 2, 0, 50 * S, &[5 * S; 9])]);
+    fs::remove_file(run.file(T14, Table::Calls)).unwrap();
+    run.rows(T14, &[call(T14, 1, 1, 1, 50 * S)]);
+    let text = logs.analyze(&["logs"]).quiet();
+    assert!(first_screen(&text).contains("\n    50.0 s  C.main()\n"), "{text}");
 }

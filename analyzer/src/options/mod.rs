@@ -319,7 +319,7 @@ pub enum CsvRows {
     Methods,
     /// Waits for locks, and other parks, by class and site
     Locks,
-    /// Sampled allocations by class, with the site that has most
+    /// Sampled allocations by class and site
     Allocations,
     /// Callers of traced methods
     Traced,

@@ -49,10 +49,9 @@ fn locks(report: &Report, writer: &mut Writer<&mut dyn Write>) -> Written {
         return Ok(());
     }
     let figures = ["waits", "total_ns", "p50_ns", "p99_ns", "max_ns", "longest_holder"];
-    let held_in = ["held_in_class", "held_in_method", "held_in_descriptor"];
     let columns = ["kind", "lock"].into_iter().chain(METHOD).chain(figures);
-    writer.write_record(columns.chain(held_in))?;
-    for LockTimes { site, figures, longest_holder, held_in, .. } in
+    writer.write_record(columns.chain(["owner_known_ns", "held_in"]))?;
+    for LockTimes { site, figures, longest_holder, held_in, known_ns } in
         report.locks.locks.iter().chain(&report.locks.parks)
     {
         let [p50_ns, _, p99_ns] = figures.percentiles_ns();
@@ -62,7 +61,8 @@ fn locks(report: &Report, writer: &mut Writer<&mut dyn Write>) -> Written {
         cells.extend([p50_ns, p99_ns].map(text));
         cells.push(figures.max_ns.to_string());
         cells.push(longest_holder.clone().unwrap_or_default());
-        cells.extend(held_in.as_ref().map_or_else(Default::default, names));
+        cells.push(known_ns.to_string());
+        cells.push(held_in.iter().map(Method::dotted).collect::<Vec<_>>().join(" < "));
         writer.write_record(cells)?;
     }
     Ok(())
@@ -71,7 +71,7 @@ fn locks(report: &Report, writer: &mut Writer<&mut dyn Write>) -> Written {
 fn allocations(report: &Report, writer: &mut Writer<&mut dyn Write>) -> Written {
     let figures = ["allocated", "bytes", "objects", "samples"];
     writer.write_record(key(report).into_iter().chain(figures).chain(METHOD))?;
-    for Row { label, of, allocated, most } in &report.allocations.classes {
+    for Row { label, of, allocated, most } in &report.allocations.pairs {
         let mut cells: Vec<String> = label.iter().cloned().collect();
         cells.push(of.clone());
         let figures = [allocated.bytes, allocated.objects, allocated.samples];
@@ -108,7 +108,8 @@ fn traced(report: &Report, writer: &mut Writer<&mut dyn Write>) -> Written {
 fn exceptions(report: &Report, writer: &mut Writer<&mut dyn Write>) -> Written {
     if let Some(key) = key(report) {
         let columns = [key, "exception"].into_iter().chain(METHOD);
-        writer.write_record(columns.chain(["began", "thrown"]))?;
+        let began = if report.exceptions.groups_of_examples { "examples" } else { "began" };
+        writer.write_record(columns.chain([began, "thrown"]))?;
         for GroupRow { label, of, sum } in &report.exceptions.groups {
             let mut cells = vec![label.clone(), of.class.clone()];
             cells.extend(names(&of.method));

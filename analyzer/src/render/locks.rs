@@ -87,8 +87,9 @@ impl Table<'_> {
 /// The thread that waits were longest for, for which part of the time the owner is known, and where owners were.
 fn holder(lock: &LockTimes, labels: &Labels) -> String {
     let holder = one_line(lock.longest_holder.as_deref().unwrap_or("unknown"));
-    let held_in = lock.held_in.as_ref().map(|method| format!(", longest in {}", labels.of(method)));
-    holder + &known(lock) + &held_in.unwrap_or_default()
+    let methods: Vec<String> = lock.held_in.iter().map(|method| labels.of(method)).collect();
+    let longest_in = if methods.is_empty() { "" } else { ", longest in " };
+    holder + &known(lock) + longest_in + &methods.join(" < ")
 }
 
 /// For which part of the time the owner is known, if it is not nearly all.
@@ -188,8 +189,8 @@ struct LockRow<'r> {
     p99_ns: Option<u64>,
     max_ns: u64,
     longest_holder: Option<&'r str>,
-    /// `null` if it is not known.
-    held_in: Option<Name<'r>>,
+    /// The innermost first.
+    held_in: Vec<Name<'r>>,
     owner_known_ns: u64,
 }
 
@@ -198,7 +199,7 @@ struct WaitRow<'r> {
     run: &'r str,
     thread: &'r str,
     owner: Option<&'r str>,
-    held_in: Option<Name<'r>>,
+    held_in: Vec<Name<'r>>,
     lock: &'r str,
     start: String,
     start_ns: u64,
@@ -247,7 +248,7 @@ impl<'r> LockRow<'r> {
             p99_ns,
             max_ns: figures.max_ns,
             longest_holder: longest_holder.as_deref(),
-            held_in: held_in.as_ref().map(Name::new),
+            held_in: held_in.iter().map(Name::new).collect(),
             owner_known_ns: *known_ns,
         }
     }
@@ -259,7 +260,7 @@ impl<'r> WaitRow<'r> {
             run: read.runs.get(wait.run).map(String::as_str).unwrap_or_default(),
             thread: &wait.thread,
             owner: wait.owner.as_deref(),
-            held_in: wait.held_in.as_ref().map(Name::new),
+            held_in: wait.held_in.iter().map(Name::new).collect(),
             lock: &wait.class,
             start: utc_text(wait.start_ns),
             start_ns: wait.start_ns,

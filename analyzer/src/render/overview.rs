@@ -76,13 +76,10 @@ fn events(report: &Report, labels: &Labels, out: &mut dyn Write) -> io::Result<(
         let line = format!("Locks: {} in {waits}, most for {class}", duration(locks.total_ns));
         lines.push((line, " at ", first.site.method.as_ref()));
     }
-    if let Some((method, first)) = report.overview.allocated.first() {
+    if let Some((method, _)) = report.overview.allocated.first() {
         let all: u64 = report.overview.allocated.iter().map(|(_, of)| of.bytes).sum();
-        let line = format!(
-            "Allocated in recorded calls: {}, up to {} in one, most",
-            bytes(all),
-            bytes(first.max_bytes)
-        );
+        let of = "Allocated in recorded calls of platform threads";
+        let line = format!("{of}: {}, most", bytes(all));
         lines.push((line, " in ", Some(method)));
     }
     if let Some(first) = allocations.classes.first() {

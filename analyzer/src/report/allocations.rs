@@ -22,6 +22,8 @@ pub struct AllocationReport {
     pub classes: Vec<Row<String, Method>>,
     /// By group and the method that allocates.
     pub sites: Vec<Row<Method, String>>,
+    /// By group, class and the method that allocates, each group's with most bytes first.
+    pub pairs: Vec<Row<String, Method>>,
     /// Minutes in which something was allocated: when each began, in unix nanoseconds, and its bytes.
     pub minutes: Vec<(u64, u64)>,
     /// The same by hour, as clocks of the report's zone show it.
@@ -83,11 +85,12 @@ impl AllocationReport {
             (key, class.to_owned(), sum)
         });
         let sites = rows(sites, &label);
+        let pairs = pairs(&sums, &label);
         let minutes: Vec<(u64, u64)> = std::mem::take(&mut sums.minutes).into_iter().collect();
         let hours = hours(&minutes, &sums.seconds, sampled, zone);
         let sampled_ns = hours.iter().map(|hour| hour.sampled_ns).sum();
         let stacks = std::mem::take(&mut sums.stacks);
-        Self { all, sampled_ns, classes, sites, minutes, hours, stacks }
+        Self { all, sampled_ns, classes, sites, pairs, minutes, hours, stacks }
     }
 
     /// Why there are no stacks to show, if there are none; `in_logs` if the runs have some, not selected.
@@ -134,6 +137,26 @@ fn hours(
         hour(*at, &|hour| hour.bytes = hour.bytes.saturating_add(*bytes));
     }
     hours.into_values().collect()
+}
+
+/// The sums themselves, as rows.
+fn pairs(
+    sums: &AllocationSums,
+    label: impl Fn(Group) -> Option<String>,
+) -> Vec<Row<String, Method>> {
+    let row = |(group, class, site, sum): (Group, &str, &Method, &Allocated)| Row {
+        label: label(group),
+        of: class.to_owned(),
+        allocated: *sum,
+        most: site.clone(),
+    };
+    let mut pairs: Vec<_> = sums.all().map(row).collect();
+    pairs.sort_by(|one, other| {
+        let by_bytes = || other.allocated.bytes.cmp(&one.allocated.bytes);
+        let by_name = || (&one.of, &one.most).cmp(&(&other.of, &other.most));
+        one.label.cmp(&other.label).then_with(by_bytes).then_with(by_name)
+    });
+    pairs
 }
 
 /// Sums by the first of each pair, with the second that has most of it.

@@ -42,8 +42,8 @@ pub struct LockTimes {
     pub figures: Figures,
     /// The name of the thread that recorded waits were longest for; `None` if no owner is known.
     pub longest_holder: Option<String>,
-    /// The method in which owners were for most of the recorded waits, if it is known.
-    pub held_in: Option<Method>,
+    /// The methods in which owners were for most of the recorded waits, the innermost first; empty if it is not known.
+    pub held_in: Vec<Method>,
     /// The time of waits of which the owner is known.
     pub known_ns: u64,
 }

@@ -219,7 +219,7 @@ struct OpenTree<'r> {
     /// Waits within the call, in the order of their start, and the innermost recorded call around each.
     waits: Vec<(LockWaitRow, Option<CallRow>)>,
     /// Where the owners were for which it waited.
-    held_in: HashMap<SampledStackId, Method>,
+    held_in: HashMap<SampledStackId, Vec<Method>>,
 }
 
 impl<'r> OpenTree<'r> {
@@ -230,8 +230,8 @@ impl<'r> OpenTree<'r> {
     /// Adds a wait of the call's thread, if it lies within the call.
     fn add_wait(&mut self, wait: &LockWaitRow, owners: &mut Owners<'_>) {
         if self.call.start_ns <= wait.start_ns && wait_end(wait) <= end(self.call) {
-            if let (Some(stack), Some(method)) = (wait.owner_stack, owners.at(wait)) {
-                self.held_in.insert(stack, method.clone());
+            if let Some(stack) = wait.owner_stack {
+                self.held_in.insert(stack, owners.at(wait).to_vec());
             }
             self.waits.push((wait.clone(), None));
         }
@@ -262,6 +262,7 @@ impl<'r> OpenTree<'r> {
             // If the paths differ, a callee that was not recorded waited.
             let is_own = wait.stack.is_none() || wait.stack == around.stack;
             let held_in = wait.owner_stack.and_then(|stack| self.held_in.get(&stack));
+            let held_in = held_in.map(Vec::as_slice).unwrap_or_default();
             let blocked = Frame::Blocked(blocked(wait, names, held_in).into());
             self.tree.add_wait(frames.into_iter(), blocked, wait.wait_ns, is_own);
         }
@@ -276,9 +277,11 @@ fn wait_end(wait: &LockWaitRow) -> u64 {
 
 /// What a wait is called: `blocked on com.shop.Stock by exec-7 in com.shop.Stock.audit`, `parked for
 /// java.util.concurrent.SynchronousQueue`.
-fn blocked(wait: &LockWaitRow, names: &Names, held_in: Option<&Method>) -> String {
+fn blocked(wait: &LockWaitRow, names: &Names, held_in: &[Method]) -> String {
     let by = owner_name(wait, names).map(|owner| format!(" by {owner}")).unwrap_or_default();
-    let by = by + &held_in.map(|method| format!(" in {}", method.dotted())).unwrap_or_default();
+    // The line is long already.
+    let methods: Vec<String> = held_in.iter().take(2).map(Method::dotted).collect();
+    let by = by + if methods.is_empty() { "" } else { " in " } + &methods.join(" < ");
     let what = if is_for_a_lock(wait.kind) { "blocked on" } else { "parked for" };
     one_line(&format!("{what} {}{by}", wait.class))
 }

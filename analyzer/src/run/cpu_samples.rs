@@ -244,6 +244,14 @@ impl SampleNames {
         outside.map_or_else(|| self.missing.method.clone(), |method| (*method).clone())
     }
 
+    /// The innermost methods of a stack outside the JDK, at most `most`; if there are none, the method on top.
+    pub fn innermost(&self, id: SampledStackId, most: usize) -> Vec<Method> {
+        let frames = self.frames(id);
+        let outside = frames.iter().filter(|method| !is_of_jdk(method)).take(most);
+        let outside: Vec<Method> = outside.map(|method| (*method).clone()).collect();
+        if outside.is_empty() { vec![self.outside_jdk(id)] } else { outside }
+    }
+
     /// Adds a stack of the run to those of all runs.
     pub fn add_stack(&self, id: SampledStackId, to: &mut SampledStacks) -> usize {
         self.frames(id).into_iter().rev().fold(0, |stack, frame| to.stack(stack, frame))

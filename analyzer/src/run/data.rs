@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use log_format::ids::ThreadId;
+use log_format::ids::{MethodId, ThreadId};
 use log_format::names::Table;
 use log_format::rows::{CallRow, CounterRow, EventRow, StatsRow, counter};
 
@@ -255,6 +255,8 @@ fn finish(
     }
     unfinished.retain(|row| sums.selects(row.method, scope));
     let named = |id| names.method_or_unknown(id, label);
+    let slow = sums.slowest.finish();
+    let mut slowest = None;
     if selection.overview {
         let recursion = sums.paths.recursion(|stack| names.path(stack)).into_iter();
         let recursion = recursion.filter(|(id, _)| scope.is_selected(*id));
@@ -264,17 +266,15 @@ fn finish(
             calls >= FEW || (calls > 0 && total_ns / calls < LONG_NS)
         };
         let entries = sums.paths.entries(|stack| names.path(stack), is_one);
+        slowest = slowest_entry(&slow, |id| entries.contains(&id));
         data.overview.entries = entries.into_iter().map(named).collect();
     }
     if selection.stacks {
         data.tree = sums.paths.into_tree(|stack| names.path(stack), named);
     }
     let recorded = |call| recorded_call(call, scope.place, names, label);
-    let slow = sums.slowest.finish();
     data.overview.slow = slow.iter().map(|calls| calls.iter().map(recorded).collect()).collect();
-    let outermost = slow.iter().flatten().filter(|(_, is_inner)| !is_inner);
-    let slowest = outermost.map(|(row, _)| row).min_by_key(|row| order(row));
-    data.overview.slowest = slowest.map(|row| (scope.place, row.clone()));
+    data.overview.slowest = slowest.map(|row| (scope.place, row));
     data.overview.minutes = sums.minutes;
     data.overview.allocated = sums.allocated.named(named);
     data.overview.partial = scope.partial().map(named).collect();
@@ -302,6 +302,18 @@ fn finish(
         data.cut = CutShort::of(&data.counts, &data.recorded, data.calls_written, selection);
     }
     data
+}
+
+/// The slowest call of a method that requests enter; without one, the slowest of all. `main` and loops that take
+/// requests last for as long as the service.
+fn slowest_entry(
+    slow: &[Vec<(CallRow, bool)>],
+    is_entry: impl Fn(MethodId) -> bool,
+) -> Option<CallRow> {
+    let outermost = || slow.iter().flatten().filter(|(_, is_inner)| !is_inner).map(|(row, _)| row);
+    let entries = outermost().filter(|row| is_entry(row.method));
+    let slowest = entries.min_by_key(|row| order(row));
+    slowest.or_else(|| outermost().min_by_key(|row| order(row))).cloned()
 }
 
 pub(crate) fn recorded_call(

@@ -66,7 +66,7 @@ pub fn read_locks(
                 stacks.add(&row, &mut sums.stacks);
             }
             if sums.is_long(row.wait_ns) {
-                sums.add_long(long_wait(&row, place, &names, owners.at(&row).cloned()));
+                sums.add_long(long_wait(&row, place, &names, owners.at(&row).to_vec()));
             }
         }
         if selection.by == By::Thread {
@@ -140,7 +140,7 @@ pub fn site_of(row: &LockWaitRow, names: &Names) -> MethodId {
     }
 }
 
-fn long_wait(row: &LockWaitRow, place: usize, names: &Names, held_in: Option<Method>) -> LockWait {
+fn long_wait(row: &LockWaitRow, place: usize, names: &Names, held_in: Vec<Method>) -> LockWait {
     LockWait {
         run: place,
         thread: names.thread(row.thread),
@@ -165,8 +165,11 @@ pub struct Owners<'r> {
     run: &'r RunInput,
     /// Read when the first wait has one.
     names: Option<SampleNames>,
-    known: HashMap<SampledStackId, Method>,
+    known: HashMap<SampledStackId, Vec<Method>>,
 }
+
+/// How many of an owner's methods are told: the one that took the lock may have called others.
+const OF_OWNER: usize = 3;
 
 impl<'r> Owners<'r> {
     /// Those of this run.
@@ -175,15 +178,15 @@ impl<'r> Owners<'r> {
         Self { run, names: None, known: HashMap::new() }
     }
 
-    /// The innermost method outside the JDK that the owner was in, if it is known.
-    pub fn at(&mut self, row: &LockWaitRow) -> Option<&Method> {
-        let stack = row.owner_stack.filter(|stack| !stack.is_none())?;
+    /// The innermost methods outside the JDK that the owner was in, the innermost first; none if they are not known.
+    pub fn at(&mut self, row: &LockWaitRow) -> &[Method] {
+        let Some(stack) = row.owner_stack.filter(|stack| !stack.is_none()) else { return &[] };
         let Self { run, names, known } = self;
-        Some(known.entry(stack).or_insert_with(|| {
+        known.entry(stack).or_insert_with(|| {
             // Problems with these names are reported where all names are read.
             let read = || SampleNames::read(run, &mut Problems::default());
-            names.get_or_insert_with(read).outside_jdk(stack)
-        }))
+            names.get_or_insert_with(read).innermost(stack, OF_OWNER)
+        })
     }
 }
 

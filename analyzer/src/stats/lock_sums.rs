@@ -34,8 +34,8 @@ pub struct LockWait {
     pub thread: String,
     /// Name and id of a thread that had the lock meanwhile, if it is known.
     pub owner: Option<String>,
-    /// Where that thread was.
-    pub held_in: Option<Method>,
+    /// Where that thread was: its innermost methods outside the JDK, the innermost first; empty if that is not known.
+    pub held_in: Vec<Method>,
     /// Class of the lock's object.
     pub class: String,
     /// When the wait began, in unix nanoseconds.
@@ -58,7 +58,7 @@ pub struct LockSums {
     /// The time of recorded waits by the owner's name, where it is known.
     owners: HashMap<LockSite, HashMap<String, u64>>,
     /// The same by where the owner was.
-    held_in: HashMap<LockSite, HashMap<Method, u64>>,
+    held_in: HashMap<LockSite, HashMap<Vec<Method>, u64>>,
     longest: Vec<LockWait>,
     /// Time of the recorded waits by stack; the frame on top is the lock. Empty if the report does not show them.
     pub stacks: SampledStacks,
@@ -78,12 +78,12 @@ impl LockSums {
         site: LockSite,
         row: &LockWaitRow,
         owner: Option<String>,
-        held_in: Option<&Method>,
+        held_in: &[Method],
     ) {
         self.recorded_groups.add(group, &site, 1, row.wait_ns);
-        if let Some(method) = held_in {
+        if !held_in.is_empty() {
             let of_site = self.held_in.entry(site.clone()).or_default();
-            let sum = of_site.entry(method.clone()).or_default();
+            let sum = of_site.entry(held_in.to_vec()).or_default();
             *sum = sum.saturating_add(row.wait_ns);
         }
         if let Some(owner) = owner {
@@ -123,13 +123,12 @@ impl LockSums {
         owners.max_by_key(|(name, ns)| (**ns, Reverse(*name))).map(|(name, _)| name.clone())
     }
 
-    /// Where owners were for most of the time of recorded waits at this site.
+    /// Where owners were for most of the time of recorded waits at this site; empty if that is not known.
     #[must_use]
-    pub fn held_in(&self, site: &LockSite) -> Option<Method> {
-        let methods = self.held_in.get(site)?.iter();
-        methods
-            .max_by_key(|(method, ns)| (**ns, Reverse(*method)))
-            .map(|(method, _)| method.clone())
+    pub fn held_in(&self, site: &LockSite) -> Vec<Method> {
+        let places = self.held_in.get(site).into_iter().flatten();
+        let longest = places.max_by_key(|(methods, ns)| (**ns, Reverse(*methods)));
+        longest.map(|(methods, _)| methods.clone()).unwrap_or_default()
     }
 
     /// The longest recorded waits, the longest first.
@@ -188,19 +187,19 @@ mod tests {
         let mut sums = LockSums::default();
         let [sell, audit] = ["sell", "audit"].map(|name| Method::named("a.Stock", name, "()V"));
         for (owner, at, ns) in [
-            (Some("b"), Some(&sell), 40),
-            (Some("b"), Some(&sell), 40),
-            (Some("a"), Some(&audit), 90),
-            (Some("c"), Some(&sell), 90),
-            (None, None, 500),
+            (Some("b"), vec![sell.clone()], 40),
+            (Some("b"), vec![sell.clone()], 40),
+            (Some("a"), vec![audit.clone(), sell.clone()], 90),
+            (Some("c"), vec![sell.clone()], 90),
+            (None, vec![], 500),
         ] {
             let owner = owner.map(str::to_owned);
-            sums.add_recorded(Group::All, site("a.Stock"), &wait(0, ns), owner, at);
+            sums.add_recorded(Group::All, site("a.Stock"), &wait(0, ns), owner, &at);
         }
-        sums.add_recorded(Group::All, site("a.Log"), &wait(0, 7), None, None);
+        sums.add_recorded(Group::All, site("a.Log"), &wait(0, 7), None, &[]);
         // Whoever it was: 170 ns of 260.
-        assert_eq!(sums.held_in(&site("a.Stock")), Some(sell));
-        assert_eq!(sums.held_in(&site("a.Log")), None);
+        assert_eq!(sums.held_in(&site("a.Stock")), [sell]);
+        assert_eq!(sums.held_in(&site("a.Log")), []);
         // Of two with the same time, the first by name.
         assert_eq!(sums.longest_holder(&site("a.Stock")).as_deref(), Some("a"));
         assert_eq!(sums.longest_holder(&site("a.Log")), None);
@@ -220,7 +219,7 @@ mod tests {
                     run: 0,
                     thread,
                     owner: None,
-                    held_in: None,
+                    held_in: Vec::new(),
                     class,
                     start_ns,
                     wait_ns,

@@ -22,7 +22,7 @@ const LEAST_NS: u64 = 1_000_000;
 const MOST: usize = 20;
 /// Waits that are this long so far may be long; of others some are asked for, to know who has the lock at all.
 const LONG_NS: u64 = 20_000_000;
-const MOST_SHORT: usize = 4;
+const MOST_SHORT: usize = 10;
 /// Most stacks of owners that are kept until the waits have ended.
 const MOST_STACKS: usize = 500;
 const SECOND: Duration = Duration::from_secs(1);
