@@ -123,13 +123,23 @@ fn the_first_classes_of_h2_are_those_of_jfr() {
     let mut view = std::process::Command::new(jdk.home.join("bin/jfr"));
     let view = view.args(["view", "allocation-by-class"]).arg(&recording).output();
     let view = String::from_utf8(view.expect("jfr runs").stdout).expect("text");
-    let of_row = |line: &'_ str| line.strip_suffix('%')?.split(' ').next().map(str::to_owned);
-    let theirs: BTreeSet<String> = view.lines().filter_map(of_row).take(5).collect();
+    let of_row = |line: &str| {
+        let mut words = line.strip_suffix('%')?.split_whitespace();
+        Some((words.next()?.to_owned(), words.next()?.parse::<f64>().ok()?))
+    };
+    let theirs: Vec<(String, f64)> = view.lines().filter_map(of_row).collect();
     let report = report(&logs);
-    let ours = report["allocations"]["classes"].as_array().expect("classes");
-    let ours = ours.iter().filter_map(|row| row["class"].as_str()).take(5).map(str::to_owned);
-    assert_eq!(ours.collect::<BTreeSet<String>>(), theirs, "{jdk}: {view}");
-    assert_eq!(theirs.len(), 5, "{jdk}: {view}");
+    let ours = report["allocations"]["classes"].as_array().expect("classes").iter();
+    let ours: Vec<&str> = ours.filter_map(|row| row["class"].as_str()).take(5).collect();
+    assert_eq!(ours.len(), 5, "{jdk}: {ours:?}");
+    // JFR has few samples, some 80 of the fifth class on a busy machine: classes with similar bytes change places.
+    let least = theirs[4].1 * 0.6;
+    for class in &ours {
+        let is_first = theirs.iter().any(|(other, share)| other == class && *share >= least);
+        assert!(is_first, "{jdk}: {class} of {ours:?}: {view}");
+    }
+    let first = BTreeSet::from_iter(theirs[..3].iter().map(|(class, _)| class.as_str()));
+    assert!(first.is_subset(&ours.iter().copied().collect()), "{jdk}: {ours:?}: {view}");
 }
 
 /// What the JVM says of its threads is near what the program computes, so that the sizes are right.
@@ -287,6 +297,7 @@ fn each_request_has_its_allocated_bytes() {
             for (thread, wanted) in wanted {
                 assert_eq!(wanted.len(), REQUESTS, "{jdk}");
                 let found = found.remove(thread).expect("recorded calls");
+                assert_eq!(found.len(), REQUESTS, "{jdk} {more:?}: {thread}");
                 // Before the first probe of the process begins, the JVM links the call to it, in the program's window.
                 assert_eq!(found[1..], wanted[1..], "{jdk}: {thread}");
                 assert!(wanted[1..].iter().any(|bytes| *bytes > 1 << 20), "{jdk}: {wanted:?}");

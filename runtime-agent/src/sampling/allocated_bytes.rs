@@ -34,7 +34,12 @@ fn places(
 ) -> Option<(*mut jvmti_bindings::prelude::jni::JavaVM, Places)> {
     let tables = Tables::read()?;
     let environment = ThreadList::new(&tables, jvmti, jni).ok()?.environment();
-    let [counted, start, top] = tables.allocated_bytes()?.map(|at| at.wrapping_sub(environment));
+    let [counted, mut start, top] =
+        tables.allocated_bytes()?.map(|at| at.wrapping_sub(environment));
+    if tables.is_on("UseTLAB") == Some(false) {
+        // There is no buffer, and what is in its place means nothing on JDK 11.
+        start = top;
+    }
     let mut vm = ptr::null_mut();
     // SAFETY: the JVM's own table, in a thread of the JVM. It writes its address to the variable.
     let found = unsafe { ((**jni.raw()).GetJavaVM)(jni.raw(), &raw mut vm) };
