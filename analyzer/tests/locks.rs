@@ -166,7 +166,7 @@ fn a_slow_call_has_its_waits_below_the_call_that_waited() {
     let first = logs.analyze(&["logs"]).quiet();
     assert!(
         first_screen(&first).contains(
-            "   20.0 ms   20.0%   20.0 ms          1    blocked on com.shop.log.Journal.class by exec-2 in\n"
+            "   20.0 ms   20.0%   20.0 ms          1    blocked on com.shop.log.Journal.class by exec-2, seen in\n"
         ),
         "{first}"
     );

@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use csv::{Writer, WriterBuilder};
 
 use super::csv::plain;
+use super::exceptions;
 use crate::options::CsvRows;
 use crate::report::Report;
 use crate::report::allocations::Row;
@@ -24,7 +25,7 @@ pub(super) fn render(report: &Report, of: CsvRows, out: &mut dyn Write) -> io::R
         CsvRows::Locks => locks(report, &mut writer),
         CsvRows::Allocations => allocations(report, &mut writer),
         CsvRows::Traced => traced(report, &mut writer),
-        CsvRows::Exceptions => exceptions(report, &mut writer),
+        CsvRows::Exceptions => thrown(report, &mut writer),
     };
     written.map_err(plain).and_then(|()| writer.flush())
 }
@@ -105,17 +106,17 @@ fn traced(report: &Report, writer: &mut Writer<&mut dyn Write>) -> Written {
     Ok(())
 }
 
-fn exceptions(report: &Report, writer: &mut Writer<&mut dyn Write>) -> Written {
+fn thrown(report: &Report, writer: &mut Writer<&mut dyn Write>) -> Written {
     if let Some(key) = key(report) {
         let columns = [key, "exception"].into_iter().chain(METHOD);
-        let began = if report.exceptions.groups_of_examples { "examples" } else { "began" };
-        writer.write_record(columns.chain([began, "thrown"]))?;
+        writer.write_record(columns.chain(["began", "thrown", "figures_of"]))?;
+        let figures_of = exceptions::figures_of(report.exceptions.groups_of_examples);
         for GroupRow { label, of, sum } in &report.exceptions.groups {
             let mut cells = vec![label.clone(), of.class.clone()];
             cells.extend(names(&of.method));
             // Examples do not say how many there were.
             let thrown = Some(sum.count).filter(|thrown| *thrown > 0);
-            cells.extend([sum.amount.to_string(), text(thrown)]);
+            cells.extend([sum.amount.to_string(), text(thrown), figures_of.to_owned()]);
             writer.write_record(cells)?;
         }
         return Ok(());

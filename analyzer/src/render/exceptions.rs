@@ -218,7 +218,7 @@ impl<'r> JsonExceptions<'r> {
     }
 }
 
-fn figures_of(of_examples: bool) -> &'static str {
+pub(super) fn figures_of(of_examples: bool) -> &'static str {
     if of_examples { "examples" } else { "statistics" }
 }
 

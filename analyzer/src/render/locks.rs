@@ -84,11 +84,12 @@ impl Table<'_> {
     }
 }
 
-/// The thread that waits were longest for, for which part of the time the owner is known, and where owners were.
+/// The thread that waits were longest for, for which part of the time the owner is known, and where owners were when
+/// they were asked for.
 fn holder(lock: &LockTimes, labels: &Labels) -> String {
     let holder = one_line(lock.longest_holder.as_deref().unwrap_or("unknown"));
     let methods: Vec<String> = lock.held_in.iter().map(|method| labels.of(method)).collect();
-    let longest_in = if methods.is_empty() { "" } else { ", longest in " };
+    let longest_in = if methods.is_empty() { "" } else { ", seen in " };
     holder + &known(lock) + longest_in + &methods.join(" < ")
 }
 

@@ -275,13 +275,13 @@ fn wait_end(wait: &LockWaitRow) -> u64 {
     wait.start_ns.saturating_add(wait.wait_ns)
 }
 
-/// What a wait is called: `blocked on com.shop.Stock by exec-7 in com.shop.Stock.audit`, `parked for
+/// What a wait is called: `blocked on com.shop.Stock by exec-7, seen in com.shop.Stock.audit`, `parked for
 /// java.util.concurrent.SynchronousQueue`.
 fn blocked(wait: &LockWaitRow, names: &Names, held_in: &[Method]) -> String {
     let by = owner_name(wait, names).map(|owner| format!(" by {owner}")).unwrap_or_default();
     // The line is long already.
     let methods: Vec<String> = held_in.iter().take(2).map(Method::dotted).collect();
-    let by = by + if methods.is_empty() { "" } else { " in " } + &methods.join(" < ");
+    let by = by + if methods.is_empty() { "" } else { ", seen in " } + &methods.join(" < ");
     let what = if is_for_a_lock(wait.kind) { "blocked on" } else { "parked for" };
     one_line(&format!("{what} {}{by}", wait.class))
 }

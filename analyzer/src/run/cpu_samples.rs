@@ -244,12 +244,15 @@ impl SampleNames {
         outside.map_or_else(|| self.missing.method.clone(), |method| (*method).clone())
     }
 
-    /// The innermost methods of a stack outside the JDK, at most `most`; if there are none, the method on top.
+    /// The innermost methods of a stack outside the JDK, at most `most`; if there are none, the method on top. Hidden
+    /// classes have another name in each run.
     pub fn innermost(&self, id: SampledStackId, most: usize) -> Vec<Method> {
+        let is_shown = |method: &&&Method| !is_of_jdk(method) && !method.parts().0.contains(".0x");
         let frames = self.frames(id);
-        let outside = frames.iter().filter(|method| !is_of_jdk(method)).take(most);
-        let outside: Vec<Method> = outside.map(|method| (*method).clone()).collect();
-        if outside.is_empty() { vec![self.outside_jdk(id)] } else { outside }
+        let shown = frames.iter().filter(is_shown).take(most);
+        let shown: Vec<Method> = shown.map(|method| (*method).clone()).collect();
+        let top = || frames.first().map(|method| (*method).clone());
+        if shown.is_empty() { top().into_iter().collect() } else { shown }
     }
 
     /// Adds a stack of the run to those of all runs.

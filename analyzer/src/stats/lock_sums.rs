@@ -57,8 +57,8 @@ pub struct LockSums {
     pub recorded_groups: GroupSums<LockSite>,
     /// The time of recorded waits by the owner's name, where it is known.
     owners: HashMap<LockSite, HashMap<String, u64>>,
-    /// The same by where the owner was.
-    held_in: HashMap<LockSite, HashMap<Vec<Method>, u64>>,
+    /// The same by the innermost method that the owner was in, and by it and its callers.
+    held_in: HashMap<LockSite, HashMap<Method, HashMap<Vec<Method>, u64>>>,
     longest: Vec<LockWait>,
     /// Time of the recorded waits by stack; the frame on top is the lock. Empty if the report does not show them.
     pub stacks: SampledStacks,
@@ -81,9 +81,10 @@ impl LockSums {
         held_in: &[Method],
     ) {
         self.recorded_groups.add(group, &site, 1, row.wait_ns);
-        if !held_in.is_empty() {
+        if let Some(innermost) = held_in.first() {
             let of_site = self.held_in.entry(site.clone()).or_default();
-            let sum = of_site.entry(held_in.to_vec()).or_default();
+            let paths = of_site.entry(innermost.clone()).or_default();
+            let sum = paths.entry(held_in.to_vec()).or_default();
             *sum = sum.saturating_add(row.wait_ns);
         }
         if let Some(owner) = owner {
@@ -123,12 +124,17 @@ impl LockSums {
         owners.max_by_key(|(name, ns)| (**ns, Reverse(*name))).map(|(name, _)| name.clone())
     }
 
-    /// Where owners were for most of the time of recorded waits at this site; empty if that is not known.
+    /// Where owners were in most of the recorded waits at this site, by their time; empty if that is not known.
     #[must_use]
     pub fn held_in(&self, site: &LockSite) -> Vec<Method> {
-        let places = self.held_in.get(site).into_iter().flatten();
-        let longest = places.max_by_key(|(methods, ns)| (**ns, Reverse(*methods)));
-        longest.map(|(methods, _)| methods.clone()).unwrap_or_default()
+        let sum = |paths: &HashMap<Vec<Method>, u64>| {
+            paths.values().fold(0, |sum: u64, ns| sum.saturating_add(*ns))
+        };
+        let methods = self.held_in.get(site).into_iter().flatten();
+        let most = methods.max_by_key(|(method, paths)| (sum(paths), Reverse(*method)));
+        let paths = most.into_iter().flat_map(|(_, paths)| paths);
+        let path = paths.max_by_key(|(path, ns)| (**ns, Reverse(*path)));
+        path.map(|(path, _)| path.clone()).unwrap_or_default()
     }
 
     /// The longest recorded waits, the longest first.

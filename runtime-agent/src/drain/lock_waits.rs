@@ -110,6 +110,8 @@ pub(super) fn row(
         owner,
         sampled_stack: samples.stack_of_own(wait.os_id, &wait.stack, sampler),
         stack: samples.path_of(&wait.stack.shadow, context.paths),
-        owner_stack: owner_stack.map(|stack| samples.stack_of_own(wait.os_id, &stack, sampler)),
+        owner_stack: owner_stack
+            .filter(|stack| !stack.frames.is_empty())
+            .map(|stack| samples.stack_of_own(wait.os_id, &stack, sampler)),
     }
 }

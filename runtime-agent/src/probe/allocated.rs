@@ -16,6 +16,9 @@ static COUNTED: AtomicUsize = AtomicUsize::new(0);
 static BUFFER_START: AtomicUsize = AtomicUsize::new(0);
 static BUFFER_TOP: AtomicUsize = AtomicUsize::new(0);
 
+/// No buffer is larger.
+const MOST_BUFFERED: u64 = 1 << 32;
+
 /// Not known.
 const UNKNOWN: u64 = u64::MAX;
 
@@ -83,13 +86,20 @@ impl Reading {
 
     #[inline(always)]
     fn bytes(self) -> u64 {
-        self.counted + self.top.saturating_sub(self.start)
+        self.counted.wrapping_add(self.top.wrapping_sub(self.start))
+    }
+
+    /// Whether its words belong together: while a collection takes the buffer away, they may not.
+    #[inline(always)]
+    fn is_whole(self) -> bool {
+        self.top.wrapping_sub(self.start) <= MOST_BUFFERED
     }
 }
 
 /// How often to read until two readings agree.
 const READINGS: u32 = 8;
-/// A collection takes less from counting a buffer until it is gone.
+/// A collection takes less from counting a buffer until it is gone, unless it loses its processor in between: then the
+/// buffer counts twice.
 const PAUSES: u32 = 10;
 
 /// A reading that has stayed the same for a while. A collection does not wait for a thread in native code: it counts
@@ -100,7 +110,7 @@ fn settled(read: impl Fn() -> Option<Reading>) -> Option<Reading> {
     for _ in 0..READINGS {
         (0..PAUSES).for_each(|_| std::hint::spin_loop());
         let now = read()?;
-        if now == before && now.top >= now.start {
+        if now == before && now.is_whole() {
             return Some(now);
         }
         before = now;
@@ -157,7 +167,7 @@ impl Noted {
             Some(now)
                 if now.counted == self.counted.get()
                     && now.start == self.start.get()
-                    && now.top >= now.start =>
+                    && now.is_whole() =>
             {
                 now.bytes()
             }

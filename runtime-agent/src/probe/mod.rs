@@ -3,8 +3,9 @@
 //! `start` pushes a frame on the thread's shadow stack; `end`, `threw` and `caught` pop. Each popped frame is counted
 //! in the thread's method statistics, and recorded if the call reached the threshold. A probe takes its memory from the
 //! kernel, and from the allocator only to enter a thread into the list at its first call. After that, a probe neither
-//! allocates, waits nor calls the JVM, with one exception: once for each mount with a recorded call, it asks for the
-//! name of a virtual thread and enters it into a sharded map. Without memory a call
+//! allocates, waits nor calls the JVM, with two exceptions: a recorded outermost call asks for the thread's environment
+//! (`allocated`), and once for each mount with a recorded call, it asks for the name of a virtual thread and enters it
+//! into a sharded map. Without memory a call
 //! is counted as lost, or without its times, and the service continues.
 //!
 //! Normally the newest frame is the one that ends. If it is not, an exception left the frames above it behind, such as

@@ -11,6 +11,8 @@ use crate::probe::allocated::{self, Places};
 
 /// Bytes of the array that tries it out: with its header they fit into any buffer.
 const TRIED: i32 = 1_000;
+/// A collection may be at work.
+const ATTEMPTS: u32 = 3;
 /// Most that the JVM adds to an array: its header and the alignment of objects.
 const MOST_ADDED: u64 = 16 + 256;
 
@@ -23,7 +25,7 @@ pub(crate) fn find(jvmti: &Jvmti, jni: &JniEnv) {
     let Some((vm, places)) = places(jvmti, jni) else { return };
     // SAFETY: HotSpot's own tables say so, and where a thread's environment is in its structure was measured.
     unsafe { allocated::set(vm, places) };
-    if !counts_right(jni) {
+    if !(0..ATTEMPTS).any(|_| counts_right(jni)) {
         allocated::forget();
     }
 }

@@ -35,6 +35,8 @@ pub(super) struct Owners<'j> {
     list: ThreadList<'j>,
     jvmti: &'j Jvmti,
     jni: &'j JniEnv,
+    /// Shorter waits are not asked for.
+    least_ns: u64,
     since: Instant,
     /// How many, since then.
     asked: usize,
@@ -46,9 +48,27 @@ pub(super) struct Owners<'j> {
 }
 
 impl<'j> Owners<'j> {
-    pub(super) fn new(list: ThreadList<'j>, jvmti: &'j Jvmti, jni: &'j JniEnv) -> Self {
+    /// For waits that are recorded from `threshold` on.
+    pub(super) fn new(
+        list: ThreadList<'j>,
+        jvmti: &'j Jvmti,
+        jni: &'j JniEnv,
+        threshold: Duration,
+    ) -> Self {
+        let threshold_ns = u64::try_from(threshold.as_nanos()).unwrap_or(u64::MAX);
+        let least_ns = threshold_ns.clamp(LEAST_NS, LONG_NS);
         let (asked_of, stacks) = (HashMap::new(), HashMap::new());
-        Self { list, jvmti, jni, since: Instant::now(), asked: 0, asked_short: 0, asked_of, stacks }
+        Self {
+            list,
+            jvmti,
+            jni,
+            least_ns,
+            since: Instant::now(),
+            asked: 0,
+            asked_short: 0,
+            asked_of,
+            stacks,
+        }
     }
 
     /// Asks for the waits that have lasted longest, and were not asked for.
@@ -62,7 +82,7 @@ impl<'j> Owners<'j> {
         let is_due = |(_, wait): &(Key, InProgress)| {
             wait.owner == Owner::NotAsked
                 && locks::may_have_owner(wait.class)
-                && lasted_ns(wait) >= LEAST_NS
+                && lasted_ns(wait) >= self.least_ns
         };
         let mut due: Vec<(Key, InProgress)> = locks::all().into_iter().filter(is_due).collect();
         due.sort_by_key(|(_, wait)| wait.began);
@@ -175,23 +195,27 @@ impl<'j> Owners<'j> {
         }
         // SAFETY: the caller guarantees the object; the others are live local references.
         unsafe {
-            let owner = match locks::kind(wait.class) {
-                LockKind::Monitor => jvmti.get_object_monitor_usage(lock).ok()?.owner,
-                _ => locks::owner_of(jni, lock),
+            let ask = || match locks::kind(wait.class) {
+                LockKind::Monitor => Some(jvmti.get_object_monitor_usage(lock).ok()?.owner),
+                _ => Some(locks::owner_of(jni, lock)),
             };
-            if owner.is_null() {
-                return None;
-            }
+            let owner = ask().filter(|owner| !owner.is_null())?;
+            // It may have gone on before its stack was taken.
+            let stack = || {
+                let stack = OwnStack::said(jvmti, owner)?;
+                let still = ask().filter(|still| !still.is_null())?;
+                jni.is_same_object(owner, still).then_some(stack)
+            };
             if jni.is_virtual_thread(owner).unwrap_or(false) {
                 let number = java_threads::number(jni, owner)?;
-                return Some((Owner::Virtual(number), OwnStack::said(jvmti, owner)));
+                return Some((Owner::Virtual(number), stack()));
             }
             // For JDKs that name the carrier of the virtual thread that has it.
             if java_threads::is_carrier(jni, owner) {
                 return None;
             }
             let os_id = list.os_id_of(owner)?;
-            Some((Owner::Platform(os_id), OwnStack::said(jvmti, owner)))
+            Some((Owner::Platform(os_id), stack()))
         }
     }
 }

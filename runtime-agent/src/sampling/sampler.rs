@@ -245,7 +245,8 @@ impl<'j> Sampler<'j> {
         self.paused_waits = PausedWaits::default();
         if self.count_lock_waits() {
             let list = ThreadList::new(tables, jvmti, jni).ok();
-            self.owners = list.map(|list| Owners::new(list, jvmti, jni));
+            let threshold = self.lock.unwrap_or_default();
+            self.owners = list.map(|list| Owners::new(list, jvmti, jni, threshold));
         }
     }
 

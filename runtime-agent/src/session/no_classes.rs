@@ -44,7 +44,8 @@ impl NoClasses {
         left_alone.into_iter().chain(self.reasons.messages()).collect()
     }
 
-    /// Whether it is time to tell what patterns do not match: once, when the agent thread has been running for long enough.
+    /// Whether it is time to say which patterns match nothing: once, when the agent thread has been running for long
+    /// enough.
     pub(super) fn is_due(&mut self, running: Duration) -> bool {
         !self.is_told && {
             self.is_told = running >= UNTIL_TOLD;
