@@ -8,6 +8,7 @@ use super::labels::Labels;
 use super::short_table::ShortTable;
 use crate::report::Report;
 use crate::report::overview::Overview;
+use crate::stats::allocated_calls::AllocatedByCalls;
 
 /// A method of which recorded calls say what they allocated.
 #[derive(Serialize)]
@@ -24,7 +25,7 @@ impl<'r> JsonAllocated<'r> {
     pub(super) fn all(report: &'r Report) -> Vec<Self> {
         let methods = report.overview.allocated.iter();
         let shown = methods.take(report.layout.top.unwrap_or(usize::MAX));
-        let row = |(method, of): &'r (_, crate::stats::allocated_calls::AllocatedByCalls)| Self {
+        let row = |(method, of): &'r (_, AllocatedByCalls)| Self {
             method: Name::new(method),
             calls: of.calls,
             allocated_bytes: of.bytes,

@@ -70,14 +70,19 @@ fn body(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     let first = first.map(|m| &m.method).chain(slowest);
     let unfinished = report.unfinished.calls.iter().map(|call| &call.method);
     let recursive = report.overview.recursion.iter().map(|(method, _)| method);
-    let recursive = recursive.chain(report.overview.allocated.first().map(|(method, _)| method));
+    let allocated = report.overview.allocated.first().map(|(method, _)| method);
     let SampleReport { cpu, off_cpu, dumps } = &report.samples;
     let sampled = cpu.methods.iter().map(|sampled| &sampled.method);
     let waiting = off_cpu.waits.iter().map(|waits| &waits.method);
     let locked = report.locks.locks.iter().filter_map(|lock| lock.site.method.as_ref());
     let thrown = report.exceptions.sites.iter().map(|at| &at.site.method);
     let of_samples = sampled.chain(waiting).chain(locked).chain(thrown);
-    let listed = table_methods.chain(first).chain(unfinished).chain(recursive).chain(of_samples);
+    let listed = table_methods
+        .chain(first)
+        .chain(unfinished)
+        .chain(recursive)
+        .chain(allocated)
+        .chain(of_samples);
     let labels = Labels::new(listed);
     writeln!(out)?;
     match &report.empty {

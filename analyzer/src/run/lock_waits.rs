@@ -168,7 +168,7 @@ pub struct Owners<'r> {
     known: HashMap<SampledStackId, Vec<Method>>,
 }
 
-/// How many of an owner's methods are told: the one that took the lock may have called others.
+/// Methods of an owner in a report, from the innermost: the one that took the lock may have called others.
 const OF_OWNER: usize = 3;
 
 impl<'r> Owners<'r> {

@@ -10,7 +10,7 @@ use crate::stats::method::Method;
 /// What recorded calls of a method allocated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AllocatedByCalls {
-    /// Those of which it is known.
+    /// Recorded calls that say what they allocated.
     pub calls: u64,
     /// All that they allocated.
     pub bytes: u64,

@@ -203,7 +203,7 @@ mod tests {
             sums.add_recorded(Group::All, site("a.Stock"), &wait(0, ns), owner, &at);
         }
         sums.add_recorded(Group::All, site("a.Log"), &wait(0, 7), None, &[]);
-        // Whoever it was: 170 ns of 260.
+        // Three owners were in `sell` for 170 ns of 260.
         assert_eq!(sums.held_in(&site("a.Stock")), [sell]);
         assert_eq!(sums.held_in(&site("a.Log")), []);
         // Of two with the same time, the first by name.

@@ -16,8 +16,8 @@ static COUNTED: AtomicUsize = AtomicUsize::new(0);
 static BUFFER_START: AtomicUsize = AtomicUsize::new(0);
 static BUFFER_TOP: AtomicUsize = AtomicUsize::new(0);
 
-/// No buffer is larger.
-const MOST_BUFFERED: u64 = 1 << 32;
+/// HotSpot makes no larger buffer: it has to be able to fill one with an `int[]`.
+const MOST_BUFFERED: u64 = 1 << 33;
 
 /// Not known.
 const UNKNOWN: u64 = u64::MAX;
