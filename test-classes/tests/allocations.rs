@@ -261,26 +261,52 @@ fn a_command_turns_it_on_and_off() {
     }
 }
 
+/// Requests of each thread of `programs.Requests`.
+const REQUESTS: usize = 100;
+
+/// Runs `programs.Requests`; returns what it printed, and its threads and recorded calls in order.
+fn run_requests(
+    jdk: &Jdk,
+    jvm_options: &[&str],
+    more: &[&str],
+    options: &str,
+) -> (String, Vec<ThreadRow>, Vec<CallRow>) {
+    let logs = tempfile::tempdir().expect("a temporary folder");
+    let include = "include=programs.Requests.serve,include=programs.Requests.read";
+    let options =
+        format!("{include},threshold=1ms,port=off{options},logs={}", logs.path().display());
+    let java = Java::new(jdk).args(jvm_options).arg("-Xmx64m").agent(&options);
+    let java = java.main(classes(), "programs.Requests").arg(REQUESTS.to_string());
+    let finished = java.args(more).run();
+    finished.expect_quiet_success(jdk);
+    let profile = Profile::only_run(logs.path());
+    let mut calls: Vec<CallRow> = rows(&profile.folder);
+    calls.sort_by_key(|call| call.start_ns);
+    (finished.stdout, rows(&profile.folder), calls)
+}
+
+/// Without the counter, or with `probe=plain`, no call says it.
+#[test]
+fn without_the_counter_calls_have_no_allocated_bytes() {
+    for jdk in ends_of_jdks() {
+        for options in [",debug=fails:allocated-bytes", ",probe=plain"] {
+            let (_, _, calls) = run_requests(jdk, &[], &[], options);
+            assert_eq!(calls.len(), 2 * REQUESTS * 3, "{jdk}: {options}");
+            assert!(calls.iter().all(|call| call.allocated_bytes.is_none()), "{jdk}: {options}");
+        }
+    }
+}
+
 /// What each request allocated is what the JVM says, in platform threads. Calls within it, and those of virtual threads,
 /// do not say it.
 #[test]
 fn each_request_has_its_allocated_bytes() {
-    const REQUESTS: usize = 100;
     for jdk in jdks() {
         for more in [&["-XX:+UseG1GC"][..], &["-XX:+UseSerialGC", "-XX:-UseTLAB"]] {
-            let logs = tempfile::tempdir().expect("a temporary folder");
-            let include = "include=programs.Requests.serve,include=programs.Requests.read";
-            let options =
-                format!("{include},threshold=1ms,port=off,logs={}", logs.path().display());
-            let java = Java::new(jdk).args(more).arg("-Xmx64m").agent(&options);
-            let java = java.main(classes(), "programs.Requests").arg(REQUESTS.to_string());
             let virtual_threads = if jdk.major >= 21 { vec!["virtual"] } else { vec![] };
-            let finished = java.args(&virtual_threads).run();
-            finished.expect_quiet_success(jdk);
-            let profile = Profile::only_run(logs.path());
-            let names: Vec<ThreadRow> = rows(&profile.folder);
-            let mut calls: Vec<CallRow> = rows(&profile.folder);
-            calls.sort_by_key(|call| call.start_ns);
+            // Also where a plain form of the probes is tried.
+            let options = ",probe=auto";
+            let (stdout, names, calls) = run_requests(jdk, more, &virtual_threads, options);
             let mut found: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
             for call in &calls {
                 let thread = names.iter().find(|thread| thread.id == call.thread).expect("named");
@@ -288,7 +314,7 @@ fn each_request_has_its_allocated_bytes() {
                 of_thread.extend(call.allocated_bytes);
             }
             let mut wanted: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
-            for line in finished.stdout.lines() {
+            for line in stdout.lines() {
                 let (thread, bytes) = line.rsplit_once(' ').expect("a number");
                 let thread = thread.strip_prefix("request ").expect("a thread");
                 wanted.entry(thread).or_default().push(bytes.parse().expect("a number"));

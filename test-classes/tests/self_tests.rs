@@ -23,6 +23,7 @@ const COMPILED_OUT: &str = "compiled_out_probes";
 const CALL_SITE: &str = "probe_call_site";
 const THREAD_WORD: &str = "thread_word";
 const EVENTS: &str = "virtual_thread_events";
+const ALLOCATED: &str = "allocated_bytes_of_calls";
 
 /// A program that takes commands, under the agent.
 struct Talk {
@@ -100,6 +101,7 @@ fn every_trick_works_on_every_tested_jdk_and_its_test_takes_little() {
                 (CALL_SITE, "works"),
                 (THREAD_WORD, near(logs.path())),
                 (EVENTS, events_before_any(jdk)),
+                (ALLOCATED, "read"),
             ]);
             let text = tprofiler(talk.port, &["status"]).stdout;
             let text = String::from_utf8(text).expect("text");
@@ -155,6 +157,19 @@ fn without_a_trick_status_says_so_and_counts_are_exact() {
             expect_truth(jdk, &[], &format!(",{debug}"), "");
             expect_truth(jdk, &[], &format!(",{debug},leaves=skip,overhead=2%"), "");
         }
+    }
+}
+
+#[test]
+fn without_the_counter_of_allocated_bytes_status_says_so() {
+    let jdk = jdks().last().expect("a JDK");
+    for (option, result) in [("debug=fails:allocated-bytes", "not read"), ("probe=plain", "plain")]
+    {
+        let logs = tempfile::tempdir().expect("a temporary folder");
+        let options = format!("include=programs.Muted,{option},logs={}", logs.path().display());
+        let talk = Talk::start(jdk, &[], "programs.Muted", &options);
+        talk.expect(&[(ALLOCATED, result)]);
+        talk.program.end().expect_quiet_success(jdk);
     }
 }
 

@@ -334,6 +334,7 @@ fn add_self_tests(answer: &mut Answer, results: &Results) {
     answer.add("probe call site", results.call_site());
     answer.add("thread word", results.thread_word());
     answer.add("virtual thread events", results.events.text());
+    answer.add("allocated bytes of calls", results.allocated_bytes());
     answer.line("self-tests", human::duration(results.cpu_ns));
     answer.value("self_tests_ns", results.cpu_ns);
 }

@@ -44,16 +44,19 @@ pub enum Trick {
     MountExtension,
     /// The JVM sends those events.
     MountEvents,
+    /// The count of a thread's allocated bytes is where HotSpot's tables say.
+    AllocatedBytes,
 }
 
 impl Trick {
-    const ALL: [(Self, &'static str); 6] = [
+    const ALL: [(Self, &'static str); 7] = [
         (Self::ProbeClass, "probe-class"),
         (Self::CompiledOut, "compiled-out"),
         (Self::CallSite, "call-site"),
         (Self::ThreadWord, "thread-word"),
         (Self::MountExtension, "mount-extension"),
         (Self::MountEvents, "mount-events"),
+        (Self::AllocatedBytes, "allocated-bytes"),
     ];
 }
 

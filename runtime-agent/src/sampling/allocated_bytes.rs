@@ -2,12 +2,16 @@
 #![allow(unsafe_code)]
 
 use std::ptr;
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use jvmti_bindings::env::{JniEnv, Jvmti};
 
 use super::hotspot::Tables;
 use super::thread_list::ThreadList;
+use crate::options::{Pretend, Trick};
 use crate::probe::allocated::{self, Places};
+use crate::self_test::cpu_time;
+use crate::self_test::verdict::Verdict;
 
 /// Bytes of the array that tries it out: with its header they fit into any buffer.
 const TRIED: i32 = 1_000;
@@ -16,18 +20,33 @@ const ATTEMPTS: u32 = 3;
 /// Most that the JVM adds to an array: its header and the alignment of objects.
 const MOST_ADDED: u64 = 16 + 256;
 
-/// Lets probes read the counter, if this JVM says where it is and it counts an array right. Otherwise recorded calls do
-/// not say what they allocated.
-pub(crate) fn find(jvmti: &Jvmti, jni: &JniEnv) {
-    if allocated::is_known() {
-        return;
-    }
-    let Some((vm, places)) = places(jvmti, jni) else { return };
-    // SAFETY: HotSpot's own tables say so, and where a thread's environment is in its structure was measured.
-    unsafe { allocated::set(vm, places) };
-    if !(0..ATTEMPTS).any(|_| counts_right(jni)) {
+static FOUND: AtomicU8 = AtomicU8::new(Verdict::Plain as u8);
+
+/// Whether probes can read the counter.
+pub(crate) fn found() -> Verdict {
+    Verdict::of(FOUND.load(Ordering::Relaxed))
+}
+
+/// Lets probes read the counter, if it is wanted, this JVM says where it is, and it counts an array right. Otherwise
+/// recorded calls do not say what they allocated.
+pub(crate) fn find(jvmti: &Jvmti, jni: &JniEnv, is_wanted: bool, pretend: &Pretend) {
+    let verdict = match is_wanted {
+        false => Verdict::Plain,
+        true if cpu_time::timed(|| works(jvmti, jni, pretend)) => Verdict::Works,
+        true => Verdict::Fails,
+    };
+    if verdict != Verdict::Works {
         allocated::forget();
     }
+    FOUND.store(verdict as u8, Ordering::Relaxed);
+}
+
+/// Whether the counter is found, and right.
+fn works(jvmti: &Jvmti, jni: &JniEnv, pretend: &Pretend) -> bool {
+    let Some((vm, places)) = places(jvmti, jni) else { return false };
+    // SAFETY: HotSpot's own tables say so, and where a thread's environment is in its structure was measured.
+    unsafe { allocated::set(vm, places) };
+    !pretend.fails(Trick::AllocatedBytes) && (0..ATTEMPTS).any(|_| counts_right(jni))
 }
 
 fn places(

@@ -16,6 +16,7 @@ pub(crate) use self::jdk::NEWEST_TESTED;
 use self::verdict::Verdict;
 use crate::options::{Pretend, ProbeChoice};
 use crate::probe::{self, mounts};
+use crate::sampling::allocated_bytes;
 use crate::stderr::message;
 
 /// All results, as `status` shows them.
@@ -24,6 +25,7 @@ pub(crate) struct Results {
     folded: Verdict,
     renewed: Verdict,
     is_near: bool,
+    allocated: Verdict,
     pub events: mounts::Events,
     /// CPU time of all self-tests so far.
     pub cpu_ns: u64,
@@ -35,6 +37,7 @@ impl Results {
             folded: compiled_out::folded(),
             renewed: compiled_out::renewed(),
             is_near: probe::is_thread_word_near(),
+            allocated: allocated_bytes::found(),
             events: mounts::events(),
             cpu_ns: cpu_time::used_ns(),
         }
@@ -50,6 +53,10 @@ impl Results {
 
     pub(crate) fn thread_word(&self) -> &'static str {
         if self.is_near { "near" } else { "far" }
+    }
+
+    pub(crate) fn allocated_bytes(&self) -> &'static str {
+        self.allocated.text("read", "not read")
     }
 }
 

@@ -14,7 +14,7 @@ pub(crate) enum Verdict {
 }
 
 impl Verdict {
-    pub(super) fn of(number: u8) -> Self {
+    pub(crate) fn of(number: u8) -> Self {
         let all = [Self::Plain, Self::Unknown, Self::Works, Self::Fails];
         all.into_iter().find(|verdict| *verdict as u8 == number).unwrap_or_default()
     }

@@ -30,7 +30,6 @@ use crate::overhead::Millionths;
 use crate::overhead::controller::{OverheadController, Parts};
 use crate::probe::{self, mounts};
 use crate::request::{Answer, Asked, Found, Reply, Request, Requests, Status};
-use crate::sampling::allocated_bytes;
 use crate::sampling::engine::Chosen;
 use crate::sampling::sampler::Sampler;
 use crate::schedule::Schedule;
@@ -88,7 +87,6 @@ pub(crate) struct AgentLoopParts<'j> {
 impl<'j> AgentLoop<'j> {
     pub(crate) fn new(parts: AgentLoopParts<'j>) -> Self {
         let AgentLoopParts { jvmti, jni, probe_class, tests, .. } = parts;
-        allocated_bytes::find(jvmti, jni);
         let methods = Methods::all();
         Self {
             jni,

@@ -39,6 +39,7 @@ use crate::probe;
 use crate::probe::thread::{self, ProbeThread, ThreadName, ThreadReader};
 use crate::probe::{mounts, mute};
 use crate::request::{Answer, Asked, ENDED, Found, Handle, Reply, Request, Requests, Status};
+use crate::sampling::allocated_bytes;
 use crate::sampling::engine::Chosen;
 use crate::schedule::Schedule;
 use crate::self_test;
@@ -91,6 +92,12 @@ impl Prepared {
             options.tests.pretend.fails(Trick::ThreadWord),
         );
         let probe_class = ProbeClass::get(jni, is_fast, &options.tests.pretend)?;
+        allocated_bytes::find(
+            jvmti,
+            jni,
+            options.probes.form != ProbeChoice::Plain,
+            &options.tests.pretend,
+        );
         let limits = Limits { max_bytes: options.log.run_bytes, keep: options.log.keep };
         let sampling = options.sampling;
         let engine = sampling.cpu.map(|cpu| Chosen::of(sampling.engine, units::as_ns(cpu)));
