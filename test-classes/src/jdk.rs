@@ -132,6 +132,19 @@ pub fn jdks_from(major: u32) -> Vec<&'static Jdk> {
     able
 }
 
+/// Runs a test on each of these runtimes, on all at the same time: for tests that wait most of the time.
+///
+/// # Panics
+/// If it does on one of them.
+pub fn at_once<'j>(jdks: impl IntoIterator<Item = &'j Jdk>, test: impl Fn(&'j Jdk) + Sync) {
+    std::thread::scope(|scope| {
+        for jdk in jdks {
+            let test = &test;
+            scope.spawn(move || test(jdk));
+        }
+    });
+}
+
 /// The variable that chooses runtimes.
 const CHOICE: &str = "TEST_JDKS";
 

@@ -21,13 +21,13 @@ mod truth_run;
 
 pub use agents::{bytecode_agent, faults, jacoco, java_agent, second_agent, set_clock};
 pub use artifacts::{Artifacts, artifacts, project};
-pub use check::{Check, Checked, Compared, Pair, check, compare};
+pub use check::{Check, Checked, Compared, Pair, check, compare, is_in_lane};
 pub use classes::{changed_classes, classes, compile, ecj, newest_classes};
 pub use control::{
     Control, NONCE, error_line, field, mac, random, tprofiler, tprofiler_json, tprofiler_text,
     without_notice,
 };
-pub use jdk::{Jdk, compiler, ends_of_jdks, found, jdks, jdks_from};
+pub use jdk::{Jdk, at_once, compiler, ends_of_jdks, found, jdks, jdks_from};
 pub use libraries::{LibraryClass, classes_of, libraries, library};
 pub use loops::{Loops, Plain, RECOVERY, Rates, SHARE};
 pub use profile::{Counts, MethodName, Profile, Record, rows, truth};

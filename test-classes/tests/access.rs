@@ -13,7 +13,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 use test_classes::{
-    Control, NONCE, Profile, Service, TOKEN_NEEDED, artifacts, error_line, free_port, jdks, project,
+    Control, NONCE, Profile, Service, TOKEN_NEEDED, artifacts, at_once, error_line, free_port,
+    jdks, project,
 };
 
 const ROOT: u32 = 0;
@@ -129,7 +130,7 @@ const OWNERS_COMMANDS: [&[&str]; 13] = [
 
 #[test]
 fn the_owner_and_root_give_no_token_and_others_get_one_line() {
-    for jdk in jdks() {
+    at_once(jdks(), |jdk| {
         let service = Service::start_as(jdk, Some(NOBODY), free_port(), "");
         let (pid, addr) =
             (service.program.pid().to_string(), format!("localhost:{}", service.port));
@@ -179,7 +180,7 @@ fn the_owner_and_root_give_no_token_and_others_get_one_line() {
         let output = tprofiler_as(NOBODY, &["detach", &pid]);
         assert!(text(&output.stdout).contains("classes not restored: 0\n"), "{jdk}: {output:?}");
         service.stop();
-    }
+    });
 }
 
 #[test]

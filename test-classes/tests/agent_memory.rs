@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use log_format::rows::counter;
 use test_classes::{
-    Dialogue, Java, Jdk, Profile, classes, compile, compiler, free_port, jdks, tprofiler,
+    Dialogue, Java, Jdk, Profile, at_once, classes, compile, compiler, free_port, jdks, tprofiler,
 };
 
 const THREADS: u64 = 500;
@@ -110,7 +110,7 @@ fn generated(profile: &Profile) -> u64 {
 fn five_hundred_threads_and_twenty_thousand_methods() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let many = generate(folder.path());
-    for jdk in jdks() {
+    at_once(jdks(), |jdk| {
         // Some 2 MB that the agent thread or the allocator keeps come and go, so all is called twice.
         let stages = ["deflate", "one", "call", "call", "recurse"];
         let (kb, profile) = run(jdk, folder.path(), &many, "256m", stages);
@@ -135,5 +135,5 @@ fn five_hundred_threads_and_twenty_thousand_methods() {
         assert!(kept > GENERATED / 10, "{jdk}: {kept}");
         assert_eq!(kept + lost, 2 * GENERATED, "{jdk}: {kept} kept, {lost} lost");
         assert_eq!(profile.counts["programs.Crowd one ()V"].calls, THREADS, "{jdk}");
-    }
+    });
 }

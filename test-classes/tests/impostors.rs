@@ -10,7 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use test_classes::{
-    Control, Java, NONCE, Service, classes, error_line, free_port, jdks, tprofiler,
+    Control, Java, NONCE, Service, at_once, classes, error_line, free_port, jdks, tprofiler,
 };
 
 /// A program that listens on an agent's port and keeps everything it receives.
@@ -61,7 +61,7 @@ fn proof_of(nonce: &str, proof: &str) -> String {
 
 #[test]
 fn a_program_that_took_the_port_first_learns_nothing() {
-    for jdk in jdks() {
+    at_once(jdks(), |jdk| {
         let listener = TcpListener::bind(("127.0.0.1", free_port())).expect("a port");
         let squatter = Squatter::on(listener, |client, heard| {
             let mut client = BufReader::new(client);
@@ -99,13 +99,13 @@ fn a_program_that_took_the_port_first_learns_nothing() {
         }
         assert_eq!(Control::connect(service.port).ask("status")["profiling"], "on");
         service.stop();
-    }
+    });
 }
 
 /// An agent that is still starting shows no port yet, and may be the requested one.
 #[test]
 fn a_jvm_that_starts_elsewhere_has_nothing_to_do_with_a_port() {
-    for jdk in jdks() {
+    at_once(jdks(), |jdk| {
         let listener = TcpListener::bind(("127.0.0.1", free_port())).expect("a port");
         let squatter = Squatter::on(listener, |client, heard| {
             hear(&mut BufReader::new(client), heard);
@@ -123,7 +123,7 @@ fn a_jvm_that_starts_elsewhere_has_nothing_to_do_with_a_port() {
             assert_eq!(starting.wait().status, Some(0), "{jdk}");
         }
         assert_eq!(squatter.heard(), "", "{jdk}");
-    }
+    });
 }
 
 /// How a relay changes a line or an answer.
@@ -153,7 +153,7 @@ fn relay(client: TcpStream, heard: &Mutex<Vec<u8>>, port: u16, line: Change, ans
 
 #[test]
 fn a_relay_cannot_change_repeat_or_forge_anything() {
-    for jdk in jdks() {
+    at_once(jdks(), |jdk| {
         let service = Service::start(jdk, "");
         let port = service.port;
         let file = service.token_file().display().to_string();
@@ -218,5 +218,5 @@ fn a_relay_cannot_change_repeat_or_forge_anything() {
         }
         assert_eq!(profiling(), "on", "{jdk}");
         service.stop();
-    }
+    });
 }

@@ -5,8 +5,8 @@ use std::process::Command;
 
 use log_format::rows::{LockKind, LockRow, counter};
 use test_classes::{
-    Finished, Java, Jdk, LockWait, Profile, artifacts, classes, ends_of_jdks, free_port, jdks,
-    jdks_from, lock_waits, rows, tprofiler_json, tprofiler_text, wait_until,
+    Finished, Java, Jdk, LockWait, Profile, artifacts, at_once, classes, ends_of_jdks, free_port,
+    jdks, jdks_from, lock_waits, rows, tprofiler_json, tprofiler_text, wait_until,
 };
 
 /// What a run of the program printed, counted and recorded.
@@ -231,7 +231,7 @@ fn without_the_option_nothing_is_counted() {
 /// goes and comes back.
 #[test]
 fn a_deadlock_is_named() {
-    for jdk in jdks() {
+    at_once(jdks(), |jdk| {
         let logs = tempfile::tempdir().expect("a temporary folder");
         let port = free_port();
         let options = format!("include=programs,port={port},logs={}", logs.path().display());
@@ -271,13 +271,13 @@ fn a_deadlock_is_named() {
         let waits: Vec<LockWait> = waits.filter(is_monitor).collect();
         assert_eq!(waits.len(), 1, "{jdk}: {waits:?}");
         assert_eq!(waits[0].class, "programs.Deadlock", "{jdk}");
-    }
+    });
 }
 
 /// While very many waits are not counted, a deadlock is still one, and the log knows how long that was, to its end.
 #[test]
 fn a_deadlock_outlives_a_pause() {
-    for jdk in ends_of_jdks() {
+    at_once(ends_of_jdks(), |jdk| {
         let logs = tempfile::tempdir().expect("a temporary folder");
         let port = free_port();
         let path = logs.path().display();
@@ -301,5 +301,5 @@ fn a_deadlock_outlives_a_pause() {
         program.end().expect_quiet_success(jdk);
         let told = Profile::only_run(logs.path()).counter(counter::LOCK_SECONDS_SKIPPED);
         assert!(told >= before, "{jdk}: {told} of {before} s");
-    }
+    });
 }

@@ -14,8 +14,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use test_classes::{
-    Dialogue, Java, Jdk, Loops, Plain, Profile, RECOVERY, SHARE, artifacts, classes, ends_of_jdks,
-    field, free_port, has_thread, jdks, jdks_from, tprofiler_json, tprofiler_text, wait_until,
+    Dialogue, Java, Jdk, Loops, Plain, Profile, RECOVERY, SHARE, artifacts, at_once, classes,
+    ends_of_jdks, field, free_port, has_thread, jdks, jdks_from, tprofiler_json, tprofiler_text,
+    wait_until,
 };
 
 /// Ends a program; its output must be the same as without the agent.
@@ -42,7 +43,7 @@ fn helper_calls(port: u16, class: &str) -> Option<u64> {
 /// The budget, `mute`, `unmute`, `stop`, `start`, `detach` and `attach` do not slow running loops.
 #[test]
 fn loops_stay_fast_with_the_agent_from_the_start() {
-    for jdk in ends_of_jdks() {
+    at_once(ends_of_jdks(), |jdk| {
         let mut plain = Plain::start(Java::new(jdk));
         let logs = tempfile::tempdir().expect("a temporary folder");
         let port = free_port();
@@ -87,7 +88,7 @@ fn loops_stay_fast_with_the_agent_from_the_start() {
         let status = ask(&["status"]);
         assert_eq!(status["loops_possibly_caught"], 0, "{jdk}: {status}");
         end(loops.program, jdk);
-    }
+    });
 }
 
 /// Processes that keep all processors busy, until they are dropped or a minute has passed.
@@ -119,25 +120,31 @@ impl Drop for Busy {
 #[test]
 fn probes_of_an_earlier_attachment_cost_nothing() {
     let jdk = jdks().last().expect("a JDK");
-    for overhead in ["2%", "off"] {
-        let _busy = Busy::start();
-        let logs = tempfile::tempdir().expect("a temporary folder");
+    let _busy = Busy::start();
+    let mut plain = Plain::start(Java::new(jdk));
+    let logs = tempfile::tempdir().expect("a temporary folder");
+    let mut both = ["2%", "off"].map(|overhead| {
         let options =
             options(logs.path(), free_port(), &format!(",overhead={overhead},leaves=skip"));
         let java = Java::new(jdk).arg("-XX:+EnableDynamicAgentLoading");
-        let mut loops = Loops::start(java.agent(&options));
-        let mut plain = Plain::start(Java::new(jdk));
+        (overhead, Loops::start(java.agent(&options)), options)
+    });
+    thread::sleep(RECOVERY);
+    for (_, loops, options) in &both {
         let pid = loops.pid.to_string();
-        thread::sleep(RECOVERY);
         tprofiler_text(&["detach", &pid]);
-        tprofiler_text(&["attach", &pid, &options]);
-        thread::sleep(RECOVERY);
-        for (name, share) in plain.shares(&mut loops, Duration::from_secs(3)) {
+        tprofiler_text(&["attach", &pid, options]);
+    }
+    thread::sleep(RECOVERY);
+    for (overhead, loops, _) in &mut both {
+        for (name, share) in plain.shares(loops, Duration::from_secs(3)) {
             // The helper of loop `other` is instrumented; with a budget, it is throttled.
-            let is_measured = overhead == "off" && name == "other";
+            let is_measured = *overhead == "off" && name == "other";
             println!("{overhead}: {name} is at {share:.2} of plain");
             assert!(share > SHARE || is_measured, "{overhead}: {name} is at {share:.2} of plain");
         }
+    }
+    for (_, loops, _) in both {
         end(loops.program, jdk);
     }
 }
@@ -234,7 +241,7 @@ fn after_a_minute_the_agent_gives_up() {
 /// nothing until then.
 #[test]
 fn what_a_detach_leaves_is_restored_later_and_never_counts_for_others() {
-    for jdk in jdks() {
+    at_once(jdks(), |jdk| {
         let logs = tempfile::tempdir().expect("a temporary folder");
         let port = free_port();
         let options = options(logs.path(), port, ",overhead=off");
@@ -276,7 +283,7 @@ fn what_a_detach_leaves_is_restored_later_and_never_counts_for_others() {
             }
         }
         assert!(names.len() > 5, "{jdk}: {names:?}");
-    }
+    });
 }
 
 #[test]
@@ -324,7 +331,7 @@ fn a_class_may_be_retransformed_even_running_or_never() {
 /// recording stopped.
 #[test]
 fn a_loop_of_a_parked_virtual_thread_keeps_its_class_waiting() {
-    for jdk in jdks_from(21) {
+    at_once(jdks_from(21), |jdk| {
         let logs = tempfile::tempdir().expect("a temporary folder");
         let port = free_port();
         let options = options(logs.path(), port, ",leaves=keep,overhead=off");
@@ -348,13 +355,13 @@ fn a_loop_of_a_parked_virtual_thread_keeps_its_class_waiting() {
         let attached = tprofiler_text(&["attach", &loops.pid.to_string(), &options]);
         assert!(attached.contains(&format!("postponed: {parking}")), "{jdk}: {attached}");
         end(loops.program, jdk);
-    }
+    });
 }
 
 /// A muted call leaves the shadow stack at its thread's next probe; the agent remembers it too.
 #[test]
 fn a_muted_loop_of_a_parked_virtual_thread_keeps_its_class_waiting() {
-    for jdk in jdks_from(21) {
+    at_once(jdks_from(21), |jdk| {
         let logs = tempfile::tempdir().expect("a temporary folder");
         let port = free_port();
         let options = options(logs.path(), port, ",leaves=keep,overhead=off");
@@ -368,13 +375,13 @@ fn a_muted_loop_of_a_parked_virtual_thread_keeps_its_class_waiting() {
         let parking = "left running: programs.Loops$Parking: run runs in thread #";
         assert!(detached.contains(parking), "{jdk}: {detached}");
         end(loops.program, jdk);
-    }
+    });
 }
 
 /// A loop that began before any recording is not mistaken for a short call of its own method.
 #[test]
 fn short_calls_of_a_method_do_not_hide_its_loop() {
-    for jdk in ends_of_jdks() {
+    at_once(ends_of_jdks(), |jdk| {
         let logs = tempfile::tempdir().expect("a temporary folder");
         let port = free_port();
         let options = options(logs.path(), port, ",start=off,overhead=off");
@@ -396,13 +403,13 @@ fn short_calls_of_a_method_do_not_hide_its_loop() {
             tprofiler_json(port, &["unmute", "**"]);
         }
         end(walks, jdk);
-    }
+    });
 }
 
 /// The method with the loop is not instrumented itself, and the JVM does not call it obsolete.
 #[test]
 fn loops_whose_own_code_stays_the_same_are_counted_too() {
-    for jdk in jdks() {
+    at_once(jdks(), |jdk| {
         let logs = tempfile::tempdir().expect("a temporary folder");
         let port = free_port();
         let options = format!(
@@ -418,7 +425,7 @@ fn loops_whose_own_code_stays_the_same_are_counted_too() {
         let finished = loops.program.end();
         let named = "programs.Loops$SameClass.run in thread same was running when";
         assert!(finished.stderr.contains(named), "{jdk}: {}", finished.stderr);
-    }
+    });
 }
 
 /// Methods with loops that are called repeatedly, and are nearly always on some stack, do not make any class wait.
@@ -445,7 +452,7 @@ fn short_calls_keep_no_class_from_being_instrumented() {
 /// A loop of three seconds is never in five looks, so its class is retransformed. Loops running then are named.
 #[test]
 fn loops_that_slip_in_are_counted_and_named() {
-    for jdk in jdks() {
+    at_once(jdks(), |jdk| {
         let logs = tempfile::tempdir().expect("a temporary folder");
         let port = free_port();
         let mut loops = Loops::start_resting(Java::new(jdk));
@@ -460,13 +467,13 @@ fn loops_that_slip_in_are_counted_and_named() {
         let finished = loops.program.end();
         let named = "programs.Loops$Looping.loop in thread brief began just before";
         assert!(finished.stderr.contains(named), "{jdk}: {}", finished.stderr);
-    }
+    });
 }
 
 /// At a detach they are named on stderr, a second after the answer.
 #[test]
 fn loops_that_a_detach_catches_are_named() {
-    for jdk in jdks() {
+    at_once(jdks(), |jdk| {
         let logs = tempfile::tempdir().expect("a temporary folder");
         let port = free_port();
         let options = options(logs.path(), port, ",leaves=keep,overhead=off");
@@ -480,7 +487,7 @@ fn loops_that_a_detach_catches_are_named() {
         let finished = loops.program.end();
         let named = "programs.Loops$Looping.loop in thread brief began just before";
         assert!(finished.stderr.contains(named), "{jdk}: {}", finished.stderr);
-    }
+    });
 }
 
 /// A report lacks the methods of postponed classes, so `profile` names them. Its time is that of the recording,

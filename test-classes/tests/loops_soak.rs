@@ -48,7 +48,7 @@ fn act(action: &str, port: u16, pid: &str, options: &str) {
 fn loops_stay_fast_for_long() {
     let minutes = std::env::var("SOAK_MINUTES").map(|text| text.parse().expect("a number"));
     let rounds: usize = minutes.clone().unwrap_or(ACTIONS.len());
-    let round = Duration::from_secs(if minutes.is_ok() { 60 } else { 10 });
+    let round = Duration::from_secs_f64(if minutes.is_ok() { 60.0 } else { 7.5 });
     let actions = std::env::var("SOAK_ACTIONS");
     let actions: Vec<&str> =
         actions.as_ref().map_or(ACTIONS.to_vec(), |actions| actions.split(',').collect());

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use log_format::rows::{counter, event};
 use test_classes::{
-    Control, Counts, Dialogue, Java, Jdk, Profile, artifacts, classes, free_port, jdks, random,
-    rounds, tprofiler, tprofiler_json as json, wait_until,
+    Control, Counts, Dialogue, Java, Jdk, Profile, artifacts, at_once, classes, free_port, jdks,
+    random, rounds, tprofiler, tprofiler_json as json, wait_until,
 };
 
 fn calls_seen(port: u16) -> u64 {
@@ -177,7 +177,7 @@ fn instrumented(logs: &Path) -> String {
 /// every later call is counted, with exceptions and in recursions too.
 #[test]
 fn a_muted_method_has_no_probes_and_has_them_back_when_it_is_unmuted() {
-    for jdk in jdks() {
+    at_once(jdks(), |jdk| {
         for jvm_options in [&[][..], &["-Xint"]] {
             let what = format!("{jdk} {jvm_options:?}");
             let folder = tempfile::tempdir().expect("a temporary folder");
@@ -237,7 +237,7 @@ fn a_muted_method_has_no_probes_and_has_them_back_when_it_is_unmuted() {
             }
             assert_eq!(profile.counter(counter::UNSEEN_ENDS), 0, "{what}");
         }
-    }
+    });
 }
 
 /// Records four threads, which rest for some milliseconds after each one, while `during`, which gets the control port,
@@ -326,7 +326,7 @@ fn muting_at_random_costs_the_others_nothing() {
 
 #[test]
 fn methods_that_are_loaded_later_are_muted_too_and_a_new_profile_begins_without() {
-    for jdk in jdks() {
+    at_once(jdks(), |jdk| {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let (first, second) = (folder.path().join("first"), folder.path().join("second"));
         let port = free_port();
@@ -368,5 +368,5 @@ fn methods_that_are_loaded_later_are_muted_too_and_a_new_profile_begins_without(
         let counts = Profile::only_run(&second).counts;
         assert_eq!(counts["programs.Phases$Work outer (I)V"].calls, 10, "{jdk}");
         assert_eq!(program.end().status, Some(0), "{jdk}");
-    }
+    });
 }

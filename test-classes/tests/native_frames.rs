@@ -6,7 +6,7 @@ use std::process::Command;
 use test_classes::{Java, Jdk, Profile, Sampled, artifacts, classes, faults, jdks, samples};
 
 /// How long the program works, in seconds of CPU time. The agent reads libraries once native code has used a second of CPU time.
-const SECONDS: &str = "6";
+const SECONDS: &str = "4";
 /// What the program's native method calls.
 const BURNS: [&str; 4] =
     ["Java_programs_Natives_burn", "natives_outer", "natives_middle", "natives_inner"];

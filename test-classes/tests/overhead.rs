@@ -5,8 +5,8 @@ use std::process::Command;
 use log_format::rows::counter;
 use serde_json::Value;
 use test_classes::{
-    Dialogue, Java, Jdk, Profile, Record, artifacts, classes, compile, compiler, ends_of_jdks,
-    free_port, jdks, project, tprofiler, tprofiler_json as ask, wait_until,
+    Dialogue, Java, Jdk, Profile, Record, artifacts, at_once, classes, compile, compiler,
+    ends_of_jdks, free_port, jdks, project, tprofiler, tprofiler_json as ask, wait_until,
 };
 
 /// Calls of a method at once; they take some tens of milliseconds.
@@ -149,7 +149,7 @@ fn what_was_throttled_is_measured_again_after_a_long_stop() {
 /// changed.
 #[test]
 fn what_turns_slow_is_measured_again() {
-    for jdk in ends_of_jdks() {
+    at_once(ends_of_jdks(), |jdk| {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let (logs, port) = (folder.path().join("logs"), free_port());
         let options =
@@ -172,7 +172,7 @@ fn what_turns_slow_is_measured_again() {
         let profile = Profile::only_run(&logs);
         let is_slow = |r: &&Record| r.method.starts_with("programs.Slowing step ");
         assert!(profile.records.iter().filter(is_slow).count() > 200, "{jdk}");
-    }
+    });
 }
 
 /// While threads wait for a processor, any call may look slow. That makes no method worth its probes.

@@ -5,7 +5,7 @@ use std::process::Command;
 use std::time::Instant;
 
 use test_classes::{
-    Dialogue, Java, Jdk, artifacts, classes, ends_of_jdks, free_port, jdks, jdks_from,
+    Dialogue, Java, Jdk, artifacts, at_once, classes, ends_of_jdks, free_port, jdks, jdks_from,
     tprofiler_json,
 };
 
@@ -105,7 +105,7 @@ impl Many {
 /// instrumented.
 #[test]
 fn classes_that_cannot_be_linked_cost_no_stops() {
-    for jdk in jdks() {
+    at_once(jdks(), |jdk| {
         let stops = [0, 20].map(|torn| {
             let mut many = Many::start(jdk, &format!("2000 {torn} 50 20"), None);
             let before = many.stops();
@@ -121,13 +121,13 @@ fn classes_that_cannot_be_linked_cost_no_stops() {
         });
         println!("{jdk}: {} stops, with 20 classes that cannot be linked {}", stops[0], stops[1]);
         assert!(stops[1] <= 2 * stops[0] + 10, "{jdk}: {stops:?}");
-    }
+    });
 }
 
 /// The next attachment tries a class that the JVM refused to restore only once, and reports it once.
 #[test]
 fn a_class_that_is_refused_is_not_tried_again_and_again() {
-    for jdk in jdks() {
+    at_once(jdks(), |jdk| {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let (port, logs) = (free_port(), folder.path().display());
         let options = |of: &str| format!("include=programs.Many${of}*,port={port},logs={logs}");
@@ -143,7 +143,7 @@ fn a_class_that_is_refused_is_not_tried_again_and_again() {
         let finished = program.end();
         let refused = finished.stderr.matches("was loaded before and").count();
         assert_eq!(refused, 8, "{jdk}: {}", finished.stderr);
-    }
+    });
 }
 
 /// If the JVM cannot stop quickly, the agent stops it only a few times, and lists the classes that it leaves alone.

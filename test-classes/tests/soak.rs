@@ -195,8 +195,8 @@ fn a_service_runs_on_while_the_agent_comes_and_goes() {
     println!("{jdk}, {seconds} s");
 
     let mut plain = Service::start(jdk);
-    plain.load(5.0);
-    let plain_rates: Vec<String> = (0..3).map(|_| plain.load(2.0)).collect();
+    plain.load(3.0);
+    let plain_rates: Vec<String> = (0..3).map(|_| plain.load(part)).collect();
     let plain_memory = plain.memory();
     plain.end();
 

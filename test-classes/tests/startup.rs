@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::OFlags;
 use test_classes::{
-    Dialogue, Finished, Java, artifacts, classes, free_port, hung_mount, jdks, skipped, wait_until,
-    without_notice,
+    Dialogue, Finished, Java, artifacts, at_once, classes, free_port, hung_mount, jdks, skipped,
+    wait_until, without_notice,
 };
 
 /// Longer than any wait here, and shorter than a hang.
@@ -64,7 +64,7 @@ fn expect_success(finished: &Finished, what: &str) -> Vec<String> {
 /// The agent panics; `tprofiler detach` still works if there is anything to detach from.
 #[test]
 fn a_panic_at_any_stage_leaves_the_service_as_it_is() {
-    for jdk in jdks() {
+    at_once(jdks(), |jdk| {
         for stage in ["load", "begin", "run", "finish", "detach"] {
             let what = format!("{jdk}: {stage}");
             println!("{what}");
@@ -99,23 +99,23 @@ fn a_panic_at_any_stage_leaves_the_service_as_it_is() {
             let refused = usize::from(["run", "finish", "detach"].contains(&stage));
             assert_eq!(off.len(), 1 + refused, "{what}: {said:?}");
         }
-    }
+    });
 }
 
 /// With `strict`, the JVM does not start.
 #[test]
 fn a_panic_while_loading_ends_a_strict_jvm() {
-    for jdk in jdks() {
+    at_once(jdks(), |jdk| {
         let java = Java::new(jdk).agent("debug=fault:load,strict,port=off");
         let finished = java.main(classes(), "programs.Phases").run();
         assert!(finished.status.is_some_and(|status| status != 0), "{jdk}: {finished:?}");
         assert!(finished.stderr.contains("the JVM does not start"), "{jdk}: {finished:?}");
-    }
+    });
 }
 
 #[test]
 fn what_is_in_the_way_of_an_attach_is_named_and_left_alone() {
-    for jdk in jdks() {
+    at_once(jdks(), |jdk| {
         println!("{jdk}");
         let folder = tempfile::tempdir().expect("a temporary folder");
         let (cwd, logs) = (folder.path().join("cwd"), folder.path().join("logs"));
@@ -157,7 +157,7 @@ fn what_is_in_the_way_of_an_attach_is_named_and_left_alone() {
         succeeds(&["detach", &pid]);
         expect_work(&mut program, "attached and detached");
         assert_eq!(expect_success(&program.end(), "attached"), [""; 0]);
-    }
+    });
 }
 
 /// Runs the program, which must start in time and print one line.
@@ -176,7 +176,7 @@ fn expect_start(java: Java, options: &str, what: &str) -> String {
 
 #[test]
 fn a_pipe_for_a_file_of_options_does_not_hold_up_the_jvm() {
-    for jdk in jdks() {
+    at_once(jdks(), |jdk| {
         let folder = tempfile::tempdir().expect("a temporary folder");
         for name in ["pipe.toml", "pipe.properties"] {
             let pipe = folder.path().join(name);
@@ -188,7 +188,7 @@ fn a_pipe_for_a_file_of_options_does_not_hold_up_the_jvm() {
             let finished = strict.main(classes(), "programs.Phases").run();
             assert!(finished.status.is_some_and(|status| status != 0), "{jdk}: {finished:?}");
         }
-    }
+    });
 }
 
 #[test]
@@ -197,7 +197,7 @@ fn a_log_folder_that_never_answers_does_not_hold_up_the_jvm() {
     let Some(mount) = hung_mount(folder.path()) else {
         return skipped("no FUSE file system can be mounted here");
     };
-    for jdk in jdks() {
+    at_once(jdks(), |jdk| {
         let hung = folder.path().display();
         for options in
             [format!("logs={hung}/logs,port=off"), format!("config={hung}/shop.toml,port=off")]
@@ -206,7 +206,7 @@ fn a_log_folder_that_never_answers_does_not_hold_up_the_jvm() {
             let line = expect_start(Java::with_mounts(jdk, &mount), &options, &what);
             assert!(line.contains("no answer within 2 s"), "{what}: {line}");
         }
-    }
+    });
 }
 
 /// An attach refuses a folder that does not answer, and gives up one that stops answering later. The service goes on
@@ -255,7 +255,7 @@ fn an_attach_to_a_log_folder_that_hangs_is_given_up() {
 /// The JVM's start gives up; an agent thread that begins later does nothing and leaves nothing behind.
 #[test]
 fn an_agent_that_is_ready_too_late_does_not_begin() {
-    for jdk in jdks() {
+    at_once(jdks(), |jdk| {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let (logs, port) = (folder.path().join("logs"), free_port());
         let runs = || fs::read_dir(&logs).map_or(0, Iterator::count);
@@ -288,7 +288,7 @@ fn an_agent_that_is_ready_too_late_does_not_begin() {
         let [line] = &*said else { panic!("{what}: {said:?}") };
         assert!(line.contains("not ready within 2 s"), "{what}: {line}");
         assert!(line.ends_with("; profiling is off"), "{what}: {line}");
-    }
+    });
 }
 
 /// The JVM's start waits for classes to be instrumented, but not forever.
@@ -325,7 +325,7 @@ fn full_pipe() -> (PipeReader, PipeWriter) {
 /// Nobody reads the JVM's stderr. The agent prints a message at the start in one run, at the end in the other.
 #[test]
 fn a_full_stderr_stops_nothing() {
-    for jdk in jdks() {
+    at_once(jdks(), |jdk| {
         let folder = tempfile::tempdir().expect("a temporary folder");
         for (options, messages) in [
             ("include=programs.Phases,nonsense=1", &["unknown option"][..]),
@@ -345,5 +345,5 @@ fn a_full_stderr_stops_nothing() {
             reader.read_to_string(&mut text).expect("text");
             assert!(!messages.iter().any(|message| text.contains(message)), "{jdk}: {text}");
         }
-    }
+    });
 }

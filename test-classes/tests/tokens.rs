@@ -11,7 +11,8 @@ use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
 use test_classes::{
-    Control, Java, Jdk, NONCE, Profile, Running, artifacts, classes, free_port, jdks, wait_until,
+    Control, Java, Jdk, NONCE, Profile, Running, artifacts, at_once, classes, free_port, jdks,
+    wait_until,
 };
 
 const TOKEN: &str = "s3cret-0f-the-sh0p";
@@ -295,7 +296,7 @@ fn wrong_guesses_keep_nobody_out() {
 
 #[test]
 fn attach_and_detach_know_the_token() {
-    for jdk in jdks() {
+    at_once(jdks(), |jdk| {
         let folder = tempfile::tempdir().expect("a temporary folder");
         token_file(folder.path(), TOKEN, 0o600);
         let mut program = Java::new(jdk).main(classes(), "programs.Phases").talk();
@@ -320,5 +321,5 @@ fn attach_and_detach_know_the_token() {
             assert_eq!(answer.contains("classes restored: "), has_token, "{jdk}: {answer}");
         }
         assert_eq!(program.end().status, Some(0), "{jdk}");
-    }
+    });
 }

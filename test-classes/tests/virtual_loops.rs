@@ -5,7 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use test_classes::{
-    Dialogue, Java, Jdk, classes, field, free_port, jdks, jdks_from, tprofiler_json,
+    Dialogue, Java, Jdk, at_once, classes, field, free_port, jdks, jdks_from, tprofiler_json,
     tprofiler_text, wait_until,
 };
 
@@ -32,7 +32,7 @@ fn end(program: Dialogue, jdk: &Jdk) {
 /// The loop is mounted at some looks and parked at others.
 #[test]
 fn a_loop_that_parks_now_and_then_is_seen_by_an_attach() {
-    for jdk in able() {
+    at_once(able(), |jdk| {
         for work in ["work 8000 1000", "work 30 10"] {
             let logs = tempfile::tempdir().expect("a temporary folder");
             let options = options(logs.path(), free_port());
@@ -45,13 +45,13 @@ fn a_loop_that_parks_now_and_then_is_seen_by_an_attach() {
             assert!(attached.contains(postponed), "{jdk}: {work}: {attached}");
             end(program, jdk);
         }
-    }
+    });
 }
 
 /// The loop is parked at each moment when the agent asks which virtual threads are running.
 #[test]
 fn a_loop_that_parks_most_of_the_time_is_seen() {
-    for jdk in able() {
+    at_once(able(), |jdk| {
         let logs = tempfile::tempdir().expect("a temporary folder");
         let of = |include: &str, port: u16| {
             format!(
@@ -99,13 +99,13 @@ fn a_loop_that_parks_most_of_the_time_is_seen() {
         thread::sleep(Duration::from_secs(5));
         assert_eq!(tprofiler_json(port, &["status"])["classes_retransformed"], 0, "{jdk}");
         end(program, jdk);
-    }
+    });
 }
 
 /// While the agent reads the calls of many threads, other threads are mounted and unmounted.
 #[test]
 fn a_stop_remembers_each_loop_among_many_parked_threads() {
-    for jdk in able() {
+    at_once(able(), |jdk| {
         let logs = tempfile::tempdir().expect("a temporary folder");
         let port = free_port();
         let mut program = start(Java::new(jdk).agent(&options(logs.path(), port)));
@@ -120,12 +120,12 @@ fn a_stop_remembers_each_loop_among_many_parked_threads() {
             assert!(detached.contains(&left), "{jdk}: {detached}");
         }
         end(program, jdk);
-    }
+    });
 }
 
 #[test]
 fn a_loop_that_has_just_begun_is_remembered_at_a_stop() {
-    for jdk in able() {
+    at_once(able(), |jdk| {
         let logs = tempfile::tempdir().expect("a temporary folder");
         let port = free_port();
         let mut program = start(Java::new(jdk).agent(&options(logs.path(), port)));
@@ -137,12 +137,12 @@ fn a_loop_that_has_just_begun_is_remembered_at_a_stop() {
         let detached = tprofiler_text(&["detach", &program.program.pid().to_string()]);
         assert_eq!(field(&detached, "classes left running"), "8", "{jdk}: {detached}");
         end(program, jdk);
-    }
+    });
 }
 
 #[test]
 fn threads_that_have_ended_keep_no_class_waiting_however_many_there_were() {
-    for jdk in able() {
+    at_once(able(), |jdk| {
         let logs = tempfile::tempdir().expect("a temporary folder");
         let port = free_port();
         let options = options(logs.path(), port);
@@ -155,13 +155,13 @@ fn threads_that_have_ended_keep_no_class_waiting_however_many_there_were() {
         let detached = tprofiler_text(&["detach", &pid]);
         assert_eq!(field(&detached, "classes left running"), "0", "{jdk}: {detached}");
         end(program, jdk);
-    }
+    });
 }
 
 /// The agent notices the ends of threads after a detach too.
 #[test]
 fn a_class_that_a_detach_left_is_restored_when_its_threads_have_ended() {
-    for jdk in able() {
+    at_once(able(), |jdk| {
         let logs = tempfile::tempdir().expect("a temporary folder");
         let options = options(logs.path(), free_port());
         let mut program = start(Java::new(jdk).agent(&options));
@@ -174,13 +174,13 @@ fn a_class_that_a_detach_left_is_restored_when_its_threads_have_ended() {
         let attached = tprofiler_text(&["attach", &pid, &options]);
         assert_eq!(field(&attached, "classes postponed"), "0", "{jdk}: {attached}");
         end(program, jdk);
-    }
+    });
 }
 
 /// The time of a look grows with the depth of the stack, not with its square.
 #[test]
 fn a_deep_recursion_does_not_hold_the_agent_up() {
-    for jdk in jdks() {
+    at_once(jdks(), |jdk| {
         let logs = tempfile::tempdir().expect("a temporary folder");
         let port = free_port();
         let mut program = start(Java::new(jdk).agent(&options(logs.path(), port)));
@@ -196,5 +196,5 @@ fn a_deep_recursion_does_not_hold_the_agent_up() {
             tprofiler_json(port, &["status"])["classes_postponed"] == 1
         });
         end(program, jdk);
-    }
+    });
 }

@@ -8,9 +8,8 @@ import java.util.concurrent.locks.LockSupport;
 
 /**
  * Five threads, each in one call of a method that never returns and calls a small hot helper. Helpers are chains of
- * multiplications: how fast they are does not depend on how well they were compiled. Except for a virtual thread's,
- * which must stay on its carrier, loops rest most of the time, so that other tests can run beside them: only their CPU
- * time counts.
+ * multiplications: how fast they are does not depend on how well they were compiled. Loops rest most of the time, so
+ * that other tests can run beside them: only their CPU time counts. A virtual thread's stays on its carrier meanwhile.
  *
  * <p>On its stdin it is told: {@code rounds}, and answers {@code NAME CPU_NS ROUNDS} for each loop in one line, where
  * CPU_NS is the CPU time of its thread, or {@code null}; {@code end NAME}, to end a loop; {@code call COUNT}, to call
@@ -24,7 +23,6 @@ public final class Loops {
     private static final Counter[] COUNTERS = new Counter[5];
     private static volatile long sum;
     private static volatile long restNs = 40_000_000;
-    private static final boolean HAS_VIRTUAL = Runtime.version().feature() >= 21;
 
     private Loops() {}
 
@@ -75,7 +73,7 @@ public final class Loops {
         start(new SameClass(COUNTERS[0]), "same");
         start(new OtherClass(COUNTERS[1]), "other");
         start(InLambda.loop(COUNTERS[2]), "lambda");
-        startVirtual(new InVirtual(COUNTERS[3]));
+        startVirtual(() -> Pinned.run(new InVirtual(COUNTERS[3])));
         Pool pool = new Pool();
         pool.submit(new InPool(COUNTERS[4]));
         BufferedReader in = new BufferedReader(new InputStreamReader(System.in));
@@ -258,7 +256,7 @@ public final class Loops {
                     seed += helper(seed);
                 }
                 counter.rounds = counter.rounds + 1 + (seed == 7 ? 1 : 0);
-                if (!HAS_VIRTUAL && (counter.rounds & 2047) == 0) {
+                if ((counter.rounds & 2047) == 0) {
                     LockSupport.parkNanos(restNs);
                 }
             }
@@ -269,6 +267,24 @@ public final class Loops {
                 seed = (seed ^ seed >>> 29) * 6364136223846793005L;
             }
             return seed;
+        }
+    }
+
+    /** While it is being initialised, a virtual thread is not unmounted. */
+    private static final class Pinned {
+        private static Runnable loop;
+
+        static void run(Runnable task) {
+            loop = task;
+            Initialised.isDone = true;
+        }
+
+        private static final class Initialised {
+            static boolean isDone;
+
+            static {
+                loop.run();
+            }
         }
     }
 
