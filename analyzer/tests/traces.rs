@@ -5,10 +5,11 @@
 
 mod common;
 
+use std::fs;
 use std::io::Read;
 
 use common::sampled_shop::{self, RUN};
-use common::traced_shop::shop;
+use common::traced_shop::{shop, traced};
 use common::*;
 use flate2::read::GzDecoder;
 use log_format::rows::counter as name;
@@ -97,6 +98,46 @@ fn flame_graphs_have_traced_calls_by_stack() {
     assert!(nobody.stderr.contains("no traced calls are selected"), "{}", nobody.stderr);
     let none = sampled_shop::shop().analyze(&["logs", "--flame", "trace"]);
     assert!(none.stderr.contains("no traced calls in these logs"), "{}", none.stderr);
+}
+
+/// A comparison shows which caller of a traced method calls it more often. Methods traced on one side only have nothing
+/// to be compared with.
+#[test]
+fn a_comparison_has_callers_of_traced_methods() {
+    let logs = Logs::new();
+    for (side, more) in [("before", 1), ("after", 60), ("none", 0)] {
+        let shop = if more > 0 { shop() } else { sampled_shop::shop() };
+        let run = shop.run(RUN, "web07", 4242);
+        run.rows(T14, &[counter(T14, name::RECORDED_NS, MIN)]);
+        if more > 0 {
+            run.rows(T14, &[traced(T14 + S, 1, 2, more, 3)]);
+        }
+        fs::rename(shop.root().join("logs"), logs.root().join(side)).unwrap();
+    }
+    let diff = |more: &[&str]| logs.analyze(&[&["diff"], more].concat());
+    let text = diff(&["before", "after"]).quiet();
+    let (_, found) = text.split_once("\nCalls of traced").unwrap();
+    assert_golden("diff_traces.txt", found);
+    let json = diff(&["before", "after", "--format", "json"]).json();
+    let row = |row: &Value| {
+        let of = ["was_per_hour", "is_per_hour", "before_samples", "after_samples"];
+        let names = ["method", "caller"].map(|key| &row[key]["method"]);
+        json!([names, of.map(|key| &row[key]), row["is_clear"]])
+    };
+    let rows: Vec<Value> = json["traced"].as_array().unwrap().iter().map(row).collect();
+    assert_eq!(
+        rows,
+        [
+            json!([["count", "pay"], [366_000, 720_000, 61, 120], true]),
+            json!([["pay", "[no caller]"], [48_000, 48_000, 8, 8], false]),
+            json!([["count", "count"], [120_000, 120_000, 20, 20], false]),
+        ]
+    );
+    let same = diff(&["before", "before"]).quiet();
+    assert!(same.ends_with("\nCalls of traced methods: no clear change\n"), "{same}");
+    for sides in [["none", "after"], ["before", "none"]] {
+        assert!(!diff(&sides).quiet().contains("traced"), "{sides:?}");
+    }
 }
 
 #[test]

@@ -1,8 +1,6 @@
 //! Sampled allocations before and after, by class and by site.
 
-use std::collections::BTreeMap;
-
-use crate::diff::sampled::is_no_chance;
+use crate::diff::sum_change::{Sampled, SumChange, changes};
 use crate::report::allocations::AllocationReport;
 use crate::stats::allocation_sums::Allocated;
 use crate::stats::method::Method;
@@ -16,41 +14,11 @@ pub enum AllocationKey {
     Site(Method),
 }
 
-/// What was allocated of a class, or in a method, on both sides.
-#[derive(Clone, Debug)]
-pub struct AllocationChange {
-    /// The class, or the method.
-    pub of: AllocationKey,
-    /// Bytes in an hour of recording, before and after.
-    pub bytes_per_hour: [u64; 2],
-    /// Samples before and after.
-    pub samples: [u64; 2],
-}
+/// The bytes that were allocated of a class, or in a method, on both sides.
+pub type AllocationChange = SumChange<AllocationKey>;
 
-impl AllocationChange {
-    /// How many more bytes there are in an hour; negative if there are fewer.
-    #[must_use]
-    pub fn more(&self) -> f64 {
-        let [was, is] = self.bytes_per_hour;
-        is as f64 - was as f64
-    }
-
-    /// The same in percent of those before; `None` if there were none.
-    #[must_use]
-    pub fn percent(&self) -> Option<f64> {
-        let [was, _] = self.bytes_per_hour;
-        (was > 0).then(|| self.more() / was as f64 * 100.0)
-    }
-
-    /// Whether chance does not explain it: samples of each side scatter with the root of their number.
-    #[must_use]
-    pub fn is_clear(&self) -> bool {
-        is_no_chance(self.bytes_per_hour, self.samples)
-    }
-}
-
-/// The changes of all classes and all sites, the largest first, whether more or less; none unless both sides have
-/// samples. The functions scale bytes of a side to an hour.
+/// The changes of all classes and all sites; none unless both sides have samples. The functions scale bytes of a side
+/// to an hour.
 pub(super) fn allocation_changes(
     before: &AllocationReport,
     after: &AllocationReport,
@@ -60,26 +28,15 @@ pub(super) fn allocation_changes(
     if before.all.samples == 0 || after.all.samples == 0 {
         return Vec::new();
     }
-    let mut sums: BTreeMap<AllocationKey, [Allocated; 2]> = BTreeMap::new();
-    for (of, allocated) in rows(before) {
-        sums.entry(of).or_default()[0] = allocated;
-    }
-    for (of, allocated) in rows(after) {
-        sums.entry(of).or_default()[1] = allocated;
-    }
-    let changes = sums.into_iter().map(|(of, [was, is])| AllocationChange {
-        of,
-        bytes_per_hour: [hourly_before(was.bytes), hourly_after(is.bytes)],
-        samples: [was.samples, is.samples],
-    });
-    let mut changes: Vec<AllocationChange> = changes.collect();
-    changes.sort_by(|one, other| other.more().abs().total_cmp(&one.more().abs()));
-    changes
+    changes(rows(before), rows(after), hourly_before, hourly_after)
 }
 
-fn rows(report: &AllocationReport) -> impl Iterator<Item = (AllocationKey, Allocated)> {
+fn rows(report: &AllocationReport) -> impl Iterator<Item = (AllocationKey, Sampled)> {
+    let sampled = |Allocated { bytes, samples, .. }: Allocated| (bytes, samples);
     let AllocationReport { classes, sites, .. } = report;
-    let classes = classes.iter().map(|row| (AllocationKey::Class(row.of.clone()), row.allocated));
-    let sites = sites.iter().map(|row| (AllocationKey::Site(row.of.clone()), row.allocated));
+    let class = |of: &String| AllocationKey::Class(of.clone());
+    let classes = classes.iter().map(move |row| (class(&row.of), sampled(row.allocated)));
+    let sites = sites.iter();
+    let sites = sites.map(move |row| (AllocationKey::Site(row.of.clone()), sampled(row.allocated)));
     classes.chain(sites)
 }

@@ -15,6 +15,8 @@ mod change;
 mod exceptions;
 mod locks;
 mod sampled;
+mod sum_change;
+mod traces;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::PathBuf;
@@ -34,6 +36,9 @@ pub use crate::diff::locks::LockChange;
 use crate::diff::locks::lock_changes;
 pub use crate::diff::sampled::{CpuChange, WaitChange};
 use crate::diff::sampled::{cpu_changes, wait_changes};
+pub use crate::diff::sum_change::SumChange;
+use crate::diff::traces::trace_changes;
+pub use crate::diff::traces::{CallerOf, TraceChange};
 use crate::error::NoReport;
 use crate::input::problems::Problems;
 use crate::input::progress::Progress;
@@ -110,6 +115,8 @@ pub struct Comparison {
     pub allocations: Vec<AllocationChange>,
     /// Exceptions, the largest change first; as lock waits.
     pub exceptions: Vec<ExceptionChange>,
+    /// Calls of methods traced on both sides, by caller, the largest change first; as lock waits.
+    pub traces: Vec<TraceChange>,
     /// The sum of all methods that have a [`Change`].
     pub all: Change,
     /// Whether the sum is too slow.
@@ -305,6 +312,7 @@ pub fn compare(options: &DiffOptions, progress: &Arc<Progress>) -> Result<Compar
         cpu: cpu(options.per, &before, &after),
         waiting: waiting(&before, &after),
         locks: locks(&before, &after),
+        traces: traces(&before, &after),
         before,
         after,
         methods,
@@ -348,6 +356,15 @@ fn allocations(before: &Side, after: &Side) -> Vec<AllocationChange> {
     }
     let [was, is] = [before, after].map(|side| &side.report.allocations);
     allocation_changes(was, is, |bytes| before.per_hour(bytes), |bytes| after.per_hour(bytes))
+}
+
+/// Calls of traced methods on both sides, in an hour of recording, whatever the mode.
+fn traces(before: &Side, after: &Side) -> Vec<TraceChange> {
+    if before.recorded_ns.is_none() || after.recorded_ns.is_none() {
+        return Vec::new();
+    }
+    let [was, is] = [before, after].map(|side| &side.report.traces);
+    trace_changes(was, is, |calls| before.per_hour(calls), |calls| after.per_hour(calls))
 }
 
 /// The methods of both sides, by name.

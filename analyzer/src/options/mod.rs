@@ -130,7 +130,7 @@ impl Options {
     /// Whether the report shows traced calls.
     #[must_use]
     pub fn shows_traces(&self) -> bool {
-        self.is_of(Flame::Trace, CsvRows::Traced) || self.shows_all()
+        self.layout.compared || self.is_of(Flame::Trace, CsvRows::Traced) || self.shows_all()
     }
 
     /// Whether the report shows exceptions that left measured methods.

@@ -40,7 +40,7 @@ pub(super) fn text(
 }
 
 fn cells(changed: &AllocationChange) -> [String; 4] {
-    let [was, is] = changed.bytes_per_hour;
+    let [was, is] = changed.per_hour;
     let sign = if is < was { "-" } else { "+" };
     let more = format!("{sign}{}", bytes(was.abs_diff(is)));
     [more, signed_percent(changed.percent()), bytes(was), bytes(is)]

@@ -11,7 +11,7 @@ use super::json::{JsonMissing, Read};
 use super::json_rows::Name;
 use crate::diff::{
     AllocationChange, AllocationKey, Change, Comparison, CpuChange, ExceptionChange, Least,
-    LockChange, MethodChange, Side, WaitChange,
+    LockChange, MethodChange, Side, TraceChange, WaitChange,
 };
 use crate::stats::aggregate::Figures;
 
@@ -43,6 +43,7 @@ pub fn render(comparison: &Comparison, out: &mut dyn Write) -> io::Result<()> {
         lock_waits: comparison.locks.iter().map(LockRow::new).collect(),
         allocations: comparison.allocations.iter().map(AllocationRow::new).collect(),
         exceptions: comparison.exceptions.iter().map(ExceptionRow::new).collect(),
+        traced: comparison.traces.iter().map(TracedRow::new).collect(),
     };
     serde_json::to_writer_pretty(&mut *out, &document)?;
     writeln!(out)
@@ -67,6 +68,7 @@ struct Document<'c> {
     lock_waits: Vec<LockRow<'c>>,
     allocations: Vec<AllocationRow<'c>>,
     exceptions: Vec<ExceptionRow<'c>>,
+    traced: Vec<TracedRow<'c>>,
 }
 
 #[derive(Serialize)]
@@ -232,10 +234,38 @@ impl<'c> AllocationRow<'c> {
             AllocationKey::Class(class) => (Some(class.as_str()), None),
             AllocationKey::Site(site) => (None, Some(Name::new(site))),
         };
-        let [was_bytes, is_bytes] = changed.bytes_per_hour;
+        let [was_bytes, is_bytes] = changed.per_hour;
         let [before_samples, after_samples] = changed.samples;
         let is_clear = changed.is_clear();
         Self { class, site, was_bytes, is_bytes, before_samples, after_samples, is_clear }
+    }
+}
+
+/// Calls of a traced method from a caller, in an hour.
+#[derive(Serialize)]
+struct TracedRow<'c> {
+    method: Name<'c>,
+    caller: Name<'c>,
+    was_per_hour: u64,
+    is_per_hour: u64,
+    before_samples: u64,
+    after_samples: u64,
+    is_clear: bool,
+}
+
+impl<'c> TracedRow<'c> {
+    fn new(changed: &'c TraceChange) -> Self {
+        let [was_per_hour, is_per_hour] = changed.per_hour;
+        let [before_samples, after_samples] = changed.samples;
+        Self {
+            method: Name::new(&changed.of.method),
+            caller: Name::new(&changed.of.caller),
+            was_per_hour,
+            is_per_hour,
+            before_samples,
+            after_samples,
+            is_clear: changed.is_clear(),
+        }
     }
 }
 

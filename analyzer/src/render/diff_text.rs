@@ -9,7 +9,7 @@ use super::labels::Labels;
 use super::locks::site_label;
 use super::remarks::missing_in_short;
 use super::text_parts::{headed, hours, number, origin, recorded, wrapped};
-use super::{diff_allocations, diff_exceptions};
+use super::{diff_allocations, diff_exceptions, diff_traces};
 use crate::diff::{
     Change, Comparison, CpuChange, Least, Limit, LockChange, MethodChange, Per, Side, Status,
     WaitChange,
@@ -67,7 +67,8 @@ pub fn render(comparison: &Comparison, top: Option<usize>, out: &mut dyn Write) 
     waiting(comparison, top, out)?;
     lock_waits(comparison, top, out)?;
     diff_allocations::text(comparison, top, out)?;
-    diff_exceptions::text(comparison, top, out)
+    diff_exceptions::text(comparison, top, out)?;
+    diff_traces::text(comparison, top, out)
 }
 
 fn method_row<'c>(method: &'c MethodChange, labels: &Labels) -> Row<'c> {

@@ -12,6 +12,7 @@ mod diff_exceptions;
 mod diff_json;
 mod diff_table;
 mod diff_text;
+mod diff_traces;
 mod dumps;
 mod exceptions;
 mod flamegraph;
