@@ -392,8 +392,16 @@ fn run_with(java: Java, options: &str, folder: &Path) -> (Finished, PathBuf) {
         .start();
     let run = || Profile::runs(&logs).remove(0);
     wait_until("records", || names(&logs).len() == 1 && has(&run(), ".calls.csv"));
+    let first = names(&run()).into_iter().find(|name| name.ends_with(".calls.csv"));
+    let hour =
+        first.and_then(|name| Some(name.split_once(".calls")?.0.to_owned())).expect("its hour");
     set_to(&clock, ahead + 3_600);
-    wait_until("a closed hour", || has(&run(), ".stats.csv.gz"));
+    // Files are replaced one after the other, and the end of the JVM does not wait for that.
+    wait_until("a closed hour", || {
+        let of_hour: Vec<String> =
+            names(&run()).into_iter().filter(|name| name.contains(&hour)).collect();
+        has(&run(), ".stats.csv.gz") && of_hour.iter().all(|name| name.ends_with(".csv.gz"))
+    });
     fs::write(folder.join("stop"), "").expect("a file");
     let run = run();
     (program.wait(), run)
