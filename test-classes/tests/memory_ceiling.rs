@@ -123,7 +123,7 @@ fn threads_beyond_the_ceiling_are_counted_as_lost_and_later_ones_are_measured() 
 #[test]
 fn lost_calls_have_their_price_in_the_overhead() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    for jdk in jdks() {
+    for jdk in ends_of_jdks() {
         let (logs, port) = (folder.path().join(jdk.major.to_string()), free_port());
         // Samples and events come and go: with what they give back, the working thread would be measured after all.
         let options = format!(
@@ -139,7 +139,7 @@ fn lost_calls_have_their_price_in_the_overhead() {
         wait_until("lost calls", || {
             let status = control.ask("status");
             let lost = status.get("calls lost").map(|lost| lost.parse::<u64>().expect("a number"));
-            lost.is_some_and(|lost| lost > 100_000_000)
+            lost.is_some_and(|lost| lost > 40_000_000)
         });
         // The only working thread has no data: the budget counts its lost calls.
         let share = control.ask("status")["overhead estimated"].clone();

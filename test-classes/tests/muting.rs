@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use log_format::rows::{counter, event};
 use test_classes::{
-    Control, Counts, Dialogue, Java, Jdk, Profile, artifacts, at_once, classes, free_port, jdks,
-    random, rounds, tprofiler, tprofiler_json as json, wait_until,
+    Control, Counts, Dialogue, Java, Jdk, Profile, artifacts, at_once, classes, ends_of_jdks,
+    free_port, jdks, random, rounds, tprofiler, tprofiler_json as json, wait_until,
 };
 
 fn calls_seen(port: u16) -> u64 {
@@ -20,7 +20,7 @@ fn calls_seen(port: u16) -> u64 {
 
 #[test]
 fn a_compiled_loop_sees_at_once_that_a_method_is_muted() {
-    for jdk in jdks() {
+    for jdk in ends_of_jdks() {
         for jvm_options in [&[][..], &["-XX:TieredStopAtLevel=1"]] {
             let what = format!("{jdk} {jvm_options:?}");
             let folder = tempfile::tempdir().expect("a temporary folder");
@@ -273,7 +273,7 @@ fn muted_under_load(jdk: &Jdk, rest_ms: &str, during: impl FnOnce(u16)) -> Profi
 /// Methods are in progress while their class is retransformed.
 #[test]
 fn probes_are_taken_out_and_put_back_under_load() {
-    for jdk in jdks() {
+    for jdk in ends_of_jdks() {
         // The test waits most of the time. One of the threads is in progress at most moments.
         muted_under_load(jdk, "3", take_out_and_put_back);
     }
@@ -295,7 +295,7 @@ fn take_out_and_put_back(port: u16) {
 
 #[test]
 fn muting_at_random_costs_the_others_nothing() {
-    for jdk in jdks() {
+    for jdk in ends_of_jdks() {
         let profile = muted_under_load(jdk, "0", |port| {
             let mut control = Control::connect(port);
             let mut state = 7;

@@ -3,7 +3,9 @@
 
 use std::process::Command;
 
-use test_classes::{Java, Jdk, Profile, Sampled, artifacts, classes, faults, jdks, samples};
+use test_classes::{
+    Java, Jdk, Profile, Sampled, artifacts, classes, ends_of_jdks, faults, samples,
+};
 
 /// How long the program works, in seconds of CPU time. The agent reads libraries once native code has used a second of CPU time.
 const SECONDS: &str = "4";
@@ -45,7 +47,7 @@ fn function(frame: &str) -> Option<(&str, &str)> {
 
 #[test]
 fn native_functions_have_names_and_callers() {
-    for jdk in jdks() {
+    for jdk in ends_of_jdks() {
         let (logs, samples) = sampled(jdk);
         let check = |frame: &str, is_right: &dyn Fn(&Sampled) -> bool| {
             let (all, right) = count(&samples, frame, is_right);

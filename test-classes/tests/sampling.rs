@@ -250,7 +250,7 @@ fn of_a_long_name_the_log_has_the_beginning() {
 /// goes on, and no timer stays.
 #[test]
 fn foreign_signals_and_coming_and_going_leave_nothing() {
-    for (index, jdk) in jdks().iter().enumerate() {
+    for (index, jdk) in ends_of_jdks().into_iter().enumerate() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let (file, logs) = (folder.path().join("stop"), folder.path().join("logs"));
         let port = free_port();
