@@ -345,7 +345,7 @@ fn locks(before: &Side, after: &Side) -> Vec<LockChange> {
     if before.recorded_ns.is_none() || after.recorded_ns.is_none() {
         return Vec::new();
     }
-    let [was, is] = [before, after].map(|side| &side.report.locks);
+    let [was, is] = [before, after].map(|side| &side.report.events.locks);
     lock_changes(was, is, |ns| before.per_hour(ns), |ns| after.per_hour(ns))
 }
 
@@ -354,7 +354,7 @@ fn allocations(before: &Side, after: &Side) -> Vec<AllocationChange> {
     if before.recorded_ns.is_none() || after.recorded_ns.is_none() {
         return Vec::new();
     }
-    let [was, is] = [before, after].map(|side| &side.report.allocations);
+    let [was, is] = [before, after].map(|side| &side.report.events.allocations);
     allocation_changes(was, is, |bytes| before.per_hour(bytes), |bytes| after.per_hour(bytes))
 }
 
@@ -363,7 +363,7 @@ fn traces(before: &Side, after: &Side) -> Vec<TraceChange> {
     if before.recorded_ns.is_none() || after.recorded_ns.is_none() {
         return Vec::new();
     }
-    let [was, is] = [before, after].map(|side| &side.report.traces);
+    let [was, is] = [before, after].map(|side| &side.report.events.traces);
     trace_changes(was, is, |calls| before.per_hour(calls), |calls| after.per_hour(calls))
 }
 
@@ -398,7 +398,7 @@ fn exceptions(before: &Side, after: &Side) -> Vec<ExceptionChange> {
         return Vec::new();
     };
     let hourly = |count: u64, ns: u64| count as f64 * HOUR_NS as f64 / ns as f64;
-    let [was, is] = [before, after].map(|side| &side.report.exceptions);
+    let [was, is] = [before, after].map(|side| &side.report.events.exceptions);
     exception_changes(was, is, |count| hourly(count, before_ns), |count| hourly(count, after_ns))
 }
 

@@ -1,4 +1,4 @@
-//! The user's choices for a report. The command line is converted to [`Options`] in one place (`main.rs`); the rest
+//! The user's choices for a report. The command line is converted to [`Options`] in one place (`cli`); the rest
 //! of the code knows only these types.
 
 pub mod glob;

@@ -25,7 +25,7 @@ const HOURS_SHOWN: usize = 6;
 
 /// Writes the section of a text, with `top` rows at most in each table.
 pub(super) fn text(report: &Report, labels: &Labels, out: &mut dyn Write) -> io::Result<()> {
-    let AllocationReport { all, classes, sites, hours, .. } = &report.allocations;
+    let AllocationReport { all, classes, sites, hours, .. } = &report.events.allocations;
     if all.samples == 0 {
         return Ok(());
     }
@@ -47,7 +47,7 @@ pub(super) fn text(report: &Report, labels: &Labels, out: &mut dyn Write) -> io:
 /// Bytes in a second in which allocations were sampled; `None` if a time was selected.
 #[allow(clippy::cast_precision_loss)] // A rate needs no more.
 fn per_second(report: &Report) -> Option<f64> {
-    let AllocationReport { all, sampled_ns, .. } = &report.allocations;
+    let AllocationReport { all, sampled_ns, .. } = &report.events.allocations;
     let is_known = *sampled_ns > 0 && report.selected.range.is_everything();
     is_known.then(|| all.bytes as f64 * 1e9 / *sampled_ns as f64)
 }
@@ -196,7 +196,7 @@ impl Figures {
 impl<'r> JsonAllocations<'r> {
     /// Nothing if nothing was sampled.
     pub(super) fn new(report: &'r Report) -> Option<Self> {
-        let AllocationReport { all, classes, sites, minutes, .. } = &report.allocations;
+        let AllocationReport { all, classes, sites, minutes, .. } = &report.events.allocations;
         let by = report.layout.by;
         let minute = |(at, bytes): &(u64, u64)| Minute { start: utc_text(*at), bytes: *bytes };
         let class = |row: &'r Row<String, Method>| ClassRow {

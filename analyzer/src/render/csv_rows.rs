@@ -41,7 +41,7 @@ fn locks(report: &Report, writer: &mut Writer<&mut dyn Write>) -> Written {
     if let Some(key) = key(report) {
         let columns = [key, "kind", "lock"].into_iter().chain(METHOD);
         writer.write_record(columns.chain(["waits", "total_ns"]))?;
-        for GroupRow { label, of, sum } in &report.locks.groups {
+        for GroupRow { label, of, sum } in &report.events.locks.groups {
             let mut cells = vec![label.clone(), of.kind.name().to_owned(), of.class.clone()];
             cells.extend(of.method.as_ref().map_or_else(Default::default, names));
             cells.extend([sum.count, sum.amount].map(|figure| figure.to_string()));
@@ -53,7 +53,7 @@ fn locks(report: &Report, writer: &mut Writer<&mut dyn Write>) -> Written {
     let columns = ["kind", "lock"].into_iter().chain(METHOD).chain(figures);
     writer.write_record(columns.chain(["owner_known_ns", "held_in"]))?;
     for LockTimes { site, figures, longest_holder, held_in, known_ns } in
-        report.locks.locks.iter().chain(&report.locks.parks)
+        report.events.locks.locks.iter().chain(&report.events.locks.parks)
     {
         let [p50_ns, _, p99_ns] = figures.percentiles_ns();
         let mut cells = vec![site.kind.name().to_owned(), site.class.clone()];
@@ -72,7 +72,7 @@ fn locks(report: &Report, writer: &mut Writer<&mut dyn Write>) -> Written {
 fn allocations(report: &Report, writer: &mut Writer<&mut dyn Write>) -> Written {
     let figures = ["allocated", "bytes", "objects", "samples"];
     writer.write_record(key(report).into_iter().chain(figures).chain(METHOD))?;
-    for Row { label, of, allocated, most } in &report.allocations.pairs {
+    for Row { label, of, allocated, most } in &report.events.allocations.pairs {
         let mut cells: Vec<String> = label.iter().cloned().collect();
         cells.push(of.clone());
         let figures = [allocated.bytes, allocated.objects, allocated.samples];
@@ -87,7 +87,7 @@ fn allocations(report: &Report, writer: &mut Writer<&mut dyn Write>) -> Written 
 fn traced(report: &Report, writer: &mut Writer<&mut dyn Write>) -> Written {
     if let Some(key) = key(report) {
         writer.write_record([key].into_iter().chain(METHOD).chain(["calls", "samples"]))?;
-        for GroupRow { label, of, sum } in &report.traces.groups {
+        for GroupRow { label, of, sum } in &report.events.traces.groups {
             let mut cells = vec![label.clone()];
             cells.extend(names(of));
             cells.extend([sum.amount, sum.count].map(|figure| figure.to_string()));
@@ -97,7 +97,7 @@ fn traced(report: &Report, writer: &mut Writer<&mut dyn Write>) -> Written {
     }
     let caller = ["caller_class", "caller_method", "caller_descriptor", "calls"];
     writer.write_record(METHOD.into_iter().chain(caller))?;
-    for TracedMethod { method, callers, .. } in &report.traces.methods {
+    for TracedMethod { method, callers, .. } in &report.events.traces.methods {
         for (caller, calls) in callers {
             let names = names(method).into_iter().chain(names(caller));
             writer.write_record(names.chain([calls.to_string()]))?;
@@ -110,8 +110,8 @@ fn thrown(report: &Report, writer: &mut Writer<&mut dyn Write>) -> Written {
     if let Some(key) = key(report) {
         let columns = [key, "exception"].into_iter().chain(METHOD);
         writer.write_record(columns.chain(["began", "thrown", "figures_of"]))?;
-        let figures_of = exceptions::figures_of(report.exceptions.groups_of_examples);
-        for GroupRow { label, of, sum } in &report.exceptions.groups {
+        let figures_of = exceptions::figures_of(report.events.exceptions.groups_of_examples);
+        for GroupRow { label, of, sum } in &report.events.exceptions.groups {
             let mut cells = vec![label.clone(), of.class.clone()];
             cells.extend(names(&of.method));
             // Examples do not say how many there were.
@@ -123,7 +123,9 @@ fn thrown(report: &Report, writer: &mut Writer<&mut dyn Write>) -> Written {
     }
     let figures = ["began", "thrown", "calls", "was_throttled"];
     writer.write_record(["exception"].into_iter().chain(METHOD).chain(figures))?;
-    for ExceptionsAt { site, began, thrown, calls, was_throttled, .. } in &report.exceptions.sites {
+    for ExceptionsAt { site, began, thrown, calls, was_throttled, .. } in
+        &report.events.exceptions.sites
+    {
         let mut cells = vec![site.class.clone()];
         cells.extend(names(&site.method));
         cells.extend([began.to_string(), text(*thrown), text(*calls), was_throttled.to_string()]);

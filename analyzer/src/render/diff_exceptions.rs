@@ -26,7 +26,7 @@ pub(super) fn text(
         return writeln!(out, "\nExceptions: no change");
     }
     let is_empty = |side: &Side| {
-        let of = &side.report.exceptions;
+        let of = &side.report.events.exceptions;
         of.sites.is_empty() || of.of_examples
     };
     // The agent may have run with exceptions=off.

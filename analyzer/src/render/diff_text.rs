@@ -126,7 +126,7 @@ fn lock_waits(comparison: &Comparison, top: Option<usize>, out: &mut dyn Write) 
     if changed.is_empty() {
         return writeln!(out, "\nLock waits: no change");
     }
-    let is_empty = |side: &Side| side.report.locks.locks.is_empty();
+    let is_empty = |side: &Side| side.report.events.locks.locks.is_empty();
     // The agent may have run without the option `lock`.
     let none = match (is_empty(before), is_empty(after)) {
         (true, _) => "; none before, or not counted",

@@ -26,7 +26,7 @@ const FRAMES: usize = 5;
 
 /// Writes the section of a text, with `top` rows at most.
 pub(super) fn text(report: &Report, labels: &Labels, out: &mut dyn Write) -> io::Result<()> {
-    let sites = &report.exceptions.sites;
+    let sites = &report.events.exceptions.sites;
     if sites.is_empty() {
         return Ok(());
     }
@@ -58,7 +58,7 @@ pub(super) fn text(report: &Report, labels: &Labels, out: &mut dyn Write) -> io:
 }
 
 fn title(report: &Report) -> String {
-    let ExceptionReport { began, of_examples, .. } = report.exceptions;
+    let ExceptionReport { began, of_examples, .. } = report.events.exceptions;
     let which = if of_examples { ", examples alone" } else { "" };
     let per_second = per_second(began, report).map(|rate| format!(", {rate} a second"));
     let (began, rate) = (separated(began.into()), per_second.unwrap_or_default());
@@ -67,7 +67,7 @@ fn title(report: &Report) -> String {
 
 /// How often exceptions began, if all of them count.
 fn per_second(began: u64, report: &Report) -> Option<String> {
-    let per_second = report.per_second(began).filter(|_| !report.exceptions.of_examples);
+    let per_second = report.per_second(began).filter(|_| !report.events.exceptions.of_examples);
     per_second.map(rate)
 }
 
@@ -113,7 +113,7 @@ fn example(example: &Example, labels: &Labels, out: &mut dyn Write) -> io::Resul
 pub(super) fn short_table(report: &Report, labels: &Labels) -> Option<ShortTable> {
     const NAMES: [&str; 8] =
         ["class", "began", "a second", "% of calls", "exits", "site", "rose", "newest message"];
-    ShortTable::new(title(report), &NAMES, &report.exceptions.sites, |at| {
+    ShortTable::new(title(report), &NAMES, &report.events.exceptions.sites, |at| {
         let mut messages = at.examples.iter().map(|example| &example.message);
         let message = messages.find(|message| !message.is_empty()).cloned();
         let mut cells = vec![at.site.class.clone()];
@@ -189,7 +189,7 @@ impl<'r> JsonExceptions<'r> {
     pub(super) fn new(report: &'r Report) -> Option<Self> {
         let ExceptionReport {
             began, of_examples, sites, exits, groups_of_examples, groups, ..
-        } = &report.exceptions;
+        } = &report.events.exceptions;
         let per_s = |began| report.per_second(began).filter(|_| !of_examples);
         let row =
             |at: &'r ExceptionsAt| Row { per_s: per_s(at.began), ..Row::new(at, &report.read) };

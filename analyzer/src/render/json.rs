@@ -95,7 +95,7 @@ impl<'r> Document<'r> {
             methods_not_shown: groups.iter().map(|group| group.not_shown).sum(),
             cpu: has_own(cpu.samples).then(|| JsonCpu::new(by, cpu)),
             off_cpu: has_own(off_cpu.total_ns).then(|| JsonOffCpu::new(by, off_cpu)),
-            lock_waits: JsonLocks::new(&report.locks, &report.read, report.layout.by),
+            lock_waits: JsonLocks::new(&report.events.locks, &report.read, report.layout.by),
             allocations: JsonAllocations::new(report),
             allocated_in_recorded_calls: JsonAllocated::all(report),
             traced: JsonTraced::all(report),

@@ -13,11 +13,11 @@ use super::text_parts::{
 };
 use super::tree;
 use crate::options::zone::Zone;
-use crate::report::Report;
 use crate::report::cpu::{CpuReport, SampledMethod};
 use crate::report::groups::{MethodReport, percent};
 use crate::report::off_cpu::{OffCpuReport, Waits};
 use crate::report::overview::Overview;
+use crate::report::{EventReports, Report};
 use crate::stats::by_minute::{MinuteSums, hours};
 use crate::stats::call_tree::Recursion;
 use crate::stats::method::Method;
@@ -69,7 +69,7 @@ fn row(
 /// The lock most waited for, what allocated most, and where most exceptions began, a line each.
 fn events(report: &Report, labels: &Labels, out: &mut dyn Write) -> io::Result<()> {
     let mut lines: Vec<(String, &str, Option<&Method>)> = Vec::new();
-    let Report { locks, allocations, exceptions, .. } = report;
+    let EventReports { locks, allocations, exceptions, .. } = &report.events;
     if let Some(first) = locks.locks.first() {
         let waits = plural(locks.waits, "wait", "waits");
         let class = short(&first.site.class);

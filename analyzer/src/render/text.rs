@@ -74,8 +74,8 @@ fn body(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     let SampleReport { cpu, off_cpu, dumps } = &report.samples;
     let sampled = cpu.methods.iter().map(|sampled| &sampled.method);
     let waiting = off_cpu.waits.iter().map(|waits| &waits.method);
-    let locked = report.locks.locks.iter().filter_map(|lock| lock.site.method.as_ref());
-    let thrown = report.exceptions.sites.iter().map(|at| &at.site.method);
+    let locked = report.events.locks.locks.iter().filter_map(|lock| lock.site.method.as_ref());
+    let thrown = report.events.exceptions.sites.iter().map(|at| &at.site.method);
     let of_samples = sampled.chain(waiting).chain(locked).chain(thrown);
     let listed = table_methods
         .chain(first)
@@ -94,7 +94,7 @@ fn body(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     }
     cpu::render(cpu, report.layout.top, &labels, out)?;
     off_cpu::render(off_cpu, report.layout.top, &labels, out)?;
-    locks::text(&report.locks, report.layout.top, &labels, out)?;
+    locks::text(&report.events.locks, report.layout.top, &labels, out)?;
     allocations::text(report, &labels, out)?;
     traces::text(report, &labels, out)?;
     exceptions::text(report, &labels, out)?;

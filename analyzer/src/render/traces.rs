@@ -23,7 +23,7 @@ const CALLERS: usize = 5;
 
 /// Writes the section of a text, with `top` methods at most.
 pub(super) fn text(report: &Report, labels: &Labels, out: &mut dyn Write) -> io::Result<()> {
-    let methods = &report.traces.methods;
+    let methods = &report.events.traces.methods;
     if methods.is_empty() {
         return Ok(());
     }
@@ -67,7 +67,7 @@ fn share(of: &TracedMethod, calls: u64) -> String {
 pub(super) fn short_table(report: &Report, labels: &Labels) -> Option<ShortTable> {
     const NAMES: [&str; 6] =
         ["method", "calls", "a second", "samples", "caller with most of them", "% of calls"];
-    ShortTable::new("Traced methods".to_owned(), &NAMES, &report.traces.methods, |of| {
+    ShortTable::new("Traced methods".to_owned(), &NAMES, &report.events.traces.methods, |of| {
         let mut cells = vec![labels.of(&of.method)];
         cells.extend(figures(of));
         let (caller, share) =
@@ -126,7 +126,14 @@ impl<'r> JsonTraced<'r> {
             samples: row.sum.count,
         };
         let groups = |of: &TracedMethod| {
-            report.traces.groups.iter().filter(|row| row.of == of.method).map(of_group).collect()
+            report
+                .events
+                .traces
+                .groups
+                .iter()
+                .filter(|row| row.of == of.method)
+                .map(of_group)
+                .collect()
         };
         let traced = |of: &'r TracedMethod| Self {
             method: Name::new(&of.method),
@@ -138,7 +145,7 @@ impl<'r> JsonTraced<'r> {
             minutes: of.minutes.iter().map(minute).collect(),
             groups: groups(of),
         };
-        let methods = &report.traces.methods;
+        let methods = &report.events.traces.methods;
         (!methods.is_empty()).then(|| methods.iter().map(traced).collect())
     }
 }

@@ -28,7 +28,9 @@ use crate::report::sentences::{
 use crate::report::states::StateReport;
 use crate::report::throttled_times::ThrottledTimes;
 use crate::report::traces::TraceReport;
-use crate::report::{CallPaths, MethodTables, ReadSummary, Report, SampleReport, UnfinishedReport};
+use crate::report::{
+    CallPaths, EventReports, MethodTables, ReadSummary, Report, SampleReport, UnfinishedReport,
+};
 use crate::run::allocations::read_allocations;
 use crate::run::counts::Counts;
 use crate::run::cpu_samples::read_samples;
@@ -282,6 +284,15 @@ impl Collector {
         })
     }
 
+    fn take_events(&mut self, labels: &[String], selection: &Selection) -> EventReports {
+        EventReports {
+            locks: self.take_locks(labels, &selection.zone),
+            allocations: self.take_allocations(labels, selection),
+            traces: self.take_traces(labels, &selection.zone),
+            exceptions: self.take_exceptions(labels, selection),
+        }
+    }
+
     /// Takes the exceptions.
     fn take_exceptions(&mut self, labels: &[String], selection: &Selection) -> ExceptionReport {
         // Only statistics have all calls.
@@ -367,7 +378,7 @@ impl Collector {
         }
         self.sort();
         let labels: Vec<String> = runs.iter().map(|run| run.label.clone()).collect();
-        let exceptions = self.take_exceptions(&labels, selection);
+        let events = self.take_events(&labels, selection);
         let (mut groups, cpu, off_cpu, saturated) =
             self.take_groups(runs, &labels, options, selection, problems);
         for report in groups.iter_mut().flat_map(GroupReport::reports_mut) {
@@ -390,8 +401,7 @@ impl Collector {
         }
         let probe_share = probe_share(&self.missing.losses.probe_cost, jvms, self.recorded_ns);
         notes.extend(coverage(&cpu, self.missing.losses.probe_cost.cpu_ns, selection));
-        let locks = self.take_locks(&labels, &selection.zone);
-        notes.extend(event_notes(&locks, &exceptions, selection));
+        notes.extend(event_notes(&events.locks, &events.exceptions, selection));
         let (tree, no_path) = selected_part(std::mem::take(&mut self.tree), &options.filter);
         // The trees of single calls contain every call.
         let calls = &if selection.stacks { selection.calls.clone() } else { CallFilter::default() };
@@ -400,8 +410,6 @@ impl Collector {
         Report {
             layout: options.layout.clone(),
             selected: SelectedData::new(selection, &options.filter),
-            allocations: self.take_allocations(&labels, selection),
-            traces: self.take_traces(&labels, &selection.zone),
             read: self.take_summary(runs, labels, jvms, problems),
             missing: self.missing,
             notes,
@@ -418,8 +426,7 @@ impl Collector {
             paths: CallPaths { tree, without_record },
             slowest: None,
             samples: SampleReport { cpu, off_cpu, dumps: self.dumps },
-            locks,
-            exceptions,
+            events,
             states,
         }
     }

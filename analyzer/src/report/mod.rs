@@ -73,7 +73,16 @@ pub struct Report {
     pub slowest: Option<Vec<SlowCall>>,
     /// CPU time and waiting, by samples.
     pub samples: SampleReport,
-    /// Waits for monitors, if the logs have them.
+    /// What threads waited for, allocated and threw.
+    pub events: EventReports,
+    /// CPU time and waiting by what threads did, if that was asked for.
+    pub states: Option<StateReport>,
+}
+
+/// What the logs have of events.
+#[derive(Debug)]
+pub struct EventReports {
+    /// Waits for monitors.
     pub locks: LockReport,
     /// Sampled allocations.
     pub allocations: AllocationReport,
@@ -81,8 +90,6 @@ pub struct Report {
     pub traces: TraceReport,
     /// Exceptions that left measured methods.
     pub exceptions: ExceptionReport,
-    /// CPU time and waiting by what threads did, if that was asked for.
-    pub states: Option<StateReport>,
 }
 
 /// The methods in their groups, and what their figures are of.
@@ -182,10 +189,10 @@ impl Report {
             Flame::Calls => Vec::new(),
             Flame::Cpu => vec![&cpu.stacks],
             Flame::Wall => vec![&cpu.stacks, &off_cpu.stacks],
-            Flame::Lock => vec![&self.locks.stacks],
-            Flame::Alloc => vec![&self.allocations.stacks],
-            Flame::Trace => vec![&self.traces.stacks],
-            Flame::Exceptions => vec![&self.exceptions.stacks],
+            Flame::Lock => vec![&self.events.locks.stacks],
+            Flame::Alloc => vec![&self.events.allocations.stacks],
+            Flame::Trace => vec![&self.events.traces.stacks],
+            Flame::Exceptions => vec![&self.events.exceptions.stacks],
         }
     }
 

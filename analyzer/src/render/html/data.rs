@@ -207,9 +207,9 @@ fn labels(report: &Report) -> Labels {
         _ => None,
     });
     let sampled = report.samples.cpu.only_sampled.iter().map(|row| &row.method);
-    let locks = report.locks.locks.iter().chain(&report.locks.parks);
+    let locks = report.events.locks.locks.iter().chain(&report.events.locks.parks);
     let sites = locks.filter_map(|lock| lock.site.method.as_ref());
-    let thrown = report.exceptions.sites.iter().map(|at| &at.site.method);
+    let thrown = report.events.exceptions.sites.iter().map(|at| &at.site.method);
     let named = rows(report).map(|row| &row.method).chain(sampled).chain(sites).chain(thrown);
     let named = named.chain(slow(&report.overview).map(|call| &call.method));
     let named = named.chain(report.overview.allocated.iter().map(|(method, _)| method));
@@ -218,10 +218,10 @@ fn labels(report: &Report) -> Labels {
 
 /// Tables of what is no call.
 fn short_tables(report: &Report, labels: &Labels) -> Vec<ShortTable> {
-    locks::short_tables(&report.locks, labels)
+    locks::short_tables(&report.events.locks, labels)
         .into_iter()
         .chain(allocated_calls::short_table(&report.overview, labels))
-        .chain(allocations::short_tables(&report.allocations, labels))
+        .chain(allocations::short_tables(&report.events.allocations, labels))
         .chain(traces::short_table(report, labels))
         .chain(exceptions::short_table(report, labels))
         .collect()
@@ -230,7 +230,7 @@ fn short_tables(report: &Report, labels: &Labels) -> Vec<ShortTable> {
 /// What happened in each minute, allocations included.
 fn minutes(report: &Report) -> Vec<(u64, MinuteSums)> {
     let mut minutes: BTreeMap<u64, MinuteSums> = report.overview.minutes.iter().copied().collect();
-    for (at, bytes) in &report.allocations.minutes {
+    for (at, bytes) in &report.events.allocations.minutes {
         minutes.entry(*at).or_default().allocated = *bytes;
     }
     minutes.into_iter().collect()
