@@ -241,17 +241,15 @@ fn the_default_port_needs_no_address() {
     service.stop();
 }
 
-/// The client in docs/control.md.
+/// docs/control.py.
 #[test]
 fn the_client_in_the_documentation_works() {
     let jdk = jdks().last().expect("a JDK");
     let service = Service::start(jdk, "");
-    let page = fs::read_to_string(project().join("docs/control.md")).expect("the page");
-    let (_, script) = page.split_once("```python\n").expect("a script");
-    let script = script.split_once("```").expect("an end").0;
     let python = |folder: &Path, commands: &[&str]| {
         let mut python = Command::new("python3");
-        python.args(["-c", script]).arg(folder).args(commands).output().expect("python3 runs")
+        python.arg(project().join("docs/control.py")).arg(folder).args(commands);
+        python.output().expect("python3 runs")
     };
     let run = service.run().expect("a run");
     let output = python(&run, &["status", "stop", "threshold **.x:1h", "json top 1", "start"]);
