@@ -47,8 +47,8 @@ pub(crate) enum Request {
     Threshold(Option<Pattern>, Duration),
     /// Find the methods with the most self time, at most this many.
     Top(Period, usize),
-    /// Find calls in progress that have run for at least this many nanoseconds.
-    InFlight(u64),
+    /// Find calls in progress that have run for at least so long.
+    InFlight(Duration),
     /// Find what threads do now.
     Threads,
     /// Find what has become of the methods that a pattern names.

@@ -96,7 +96,7 @@ fn write_lines() {
                 WRITTEN.notify_all();
                 return;
             }
-            (None, dropped) => format!("tprofiler: {dropped} more messages are left out\n"),
+            (None, dropped) => format!("tprofiler: {dropped} more messages were dropped\n"),
         };
         drop(lines);
         let _ = std::io::stderr().write_all(line.as_bytes());

@@ -365,7 +365,7 @@ fn a_deleted_log_folder_whose_name_is_taken_is_not_made_again_elsewhere() {
     messages.retain(|message| !message.starts_with(&goes_on));
     let expected = [
         &*format!("tprofiler: {taken}; it is tried again"),
-        "tprofiler: the log is written again; 0 rows were given up",
+        "tprofiler: the log is written again; 0 rows were dropped",
     ];
     assert_eq!(messages, expected);
     // Rows that waited are there too.

@@ -228,7 +228,7 @@ fn a_disk_that_is_full_and_has_room_again_loses_nothing() {
         let messages: Vec<&str> = finished.stderr.lines().collect();
         let [full, again] = messages[..] else { panic!("{jdk}: {messages:?}") };
         assert!(full.ends_with("No space left on device (os error 28); it is tried again"));
-        assert_eq!(again, "tprofiler: the log is written again; 0 rows were given up");
+        assert_eq!(again, "tprofiler: the log is written again; 0 rows were dropped");
         let profile = Profile::only_run(&logs);
         assert_eq!(profile.counts[TICK].calls, ticks.0.len() as u64, "{jdk}");
         assert_eq!(profile.records.len(), ticks.0.len(), "{jdk}");
@@ -319,7 +319,7 @@ fn a_log_folder_that_may_not_be_written_to_is_tried_again() {
         let messages: Vec<&str> = finished.stderr.lines().collect();
         let [refused, again] = messages[..] else { panic!("{jdk}: {messages:?}") };
         assert!(refused.ends_with("Permission denied (os error 13); it is tried again"));
-        assert_eq!(again, "tprofiler: the log is written again; 0 rows were given up");
+        assert_eq!(again, "tprofiler: the log is written again; 0 rows were dropped");
         let profile = Profile::only_run(&logs);
         let records = profile.records.len();
         assert!(records >= ticks.since(refused_ms) && records <= ticks.0.len(), "{jdk}");
@@ -353,7 +353,7 @@ fn without_file_descriptors_the_log_waits() {
         assert!(finished.stdout.contains("\nexhausted\n"), "{jdk}");
         assert!(finished.stdout.contains("\nreleased\n"), "{jdk}");
         assert!(finished.stderr.contains("Too many open files (os error 24); it is tried again"));
-        assert!(finished.stderr.ends_with("the log is written again; 0 rows were given up\n"));
+        assert!(finished.stderr.ends_with("the log is written again; 0 rows were dropped\n"));
         let profile = Profile::only_run(&logs);
         assert!(profile.counter(counter::IO_ERRORS) > 0, "{jdk}");
         assert!(profile.records.len() <= ticks.0.len() && !profile.records.is_empty(), "{jdk}");

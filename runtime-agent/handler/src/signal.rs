@@ -68,7 +68,7 @@ pub const ALL_BUT_FAULTS: u64 = !sys::FAULTS;
 
 static CONFIG: AtomicPtr<Config> = AtomicPtr::new(core::ptr::null_mut());
 static IS_ON: AtomicBool = AtomicBool::new(false);
-/// How many handlers are at work.
+/// How many handlers run.
 static AT_WORK: AtomicU32 = AtomicU32::new(0);
 /// How often the interval of the process's timer was doubled.
 static DOUBLED: AtomicU32 = AtomicU32::new(0);
@@ -201,12 +201,12 @@ pub fn begin(is_counter: bool) {
     IS_ON.store(true, Ordering::SeqCst);
 }
 
-/// No more samples are taken. Handlers may still be at work.
+/// No more samples are taken. Handlers may still run.
 pub fn end() {
     IS_ON.store(false, Ordering::SeqCst);
 }
 
-/// Whether a handler is at work.
+/// Whether a handler runs.
 #[must_use]
 pub fn is_at_work() -> bool {
     AT_WORK.load(Ordering::SeqCst) != 0

@@ -152,13 +152,13 @@ fn add_allocations(answer: &mut Answer, status: &Status) {
 }
 
 fn add_allocation_figures(answer: &mut Answer, sampling: &SamplingFigures) {
-    answer.line("alloc", alloc_text(sampling.alloc));
-    answer.value("alloc_bytes", sampling.alloc);
-    if let Some(bytes) = sampling.allocation_interval {
+    answer.line("alloc", alloc_text(sampling.allocations.chosen_bytes));
+    answer.value("alloc_bytes", sampling.allocations.chosen_bytes);
+    if let Some(bytes) = sampling.allocations.interval_bytes {
         answer.add("allocation interval bytes", bytes);
     }
-    answer.add("allocation samples", sampling.allocations.samples);
-    answer.add("allocation samples dropped", sampling.allocations.dropped);
+    answer.add("allocation samples", sampling.allocations.counts.samples);
+    answer.add("allocation samples dropped", sampling.allocations.counts.dropped);
 }
 
 /// Adds which methods are traced.
@@ -219,13 +219,14 @@ const LEAST_CPU_NS: u64 = 1_000_000_000;
 
 #[allow(clippy::cast_precision_loss)] // Nanoseconds of some years are exact.
 fn add_sampling(answer: &mut Answer, sampling: &SamplingFigures) {
+    let cpu = &sampling.cpu;
     let TimerFigures { engine, interval_ns, signal, refused } = &sampling.timers;
     let (interval_ns, signal, refused) = (*interval_ns, *signal, *refused);
     let name = engine.engine.name();
     let interval = units::duration_text(interval_ns);
     let by = signal.map_or_else(String::new, |signal| format!(" by {signal}"));
-    answer.line("cpu samples", format!("{} ({name}{by}, every {interval})", sampling.samples));
-    answer.value("cpu_samples", sampling.samples);
+    answer.line("cpu samples", format!("{} ({name}{by}, every {interval})", cpu.samples));
+    answer.value("cpu_samples", cpu.samples);
     answer.value("cpu_engine", name);
     if let Some(reason) = &engine.reason {
         answer.line("cpu engine", format!("{name}, because {reason}"));
@@ -250,20 +251,19 @@ fn add_sampling(answer: &mut Answer, sampling: &SamplingFigures) {
     if let Some(why) = &sampling.stopped {
         answer.line("cpu samples stopped", why);
     }
-    answer.value("cpu_samples_stopped", sampling.stopped.clone());
+    answer.value("cpu_samples_stopped", sampling.stopped.as_ref().map(ToString::to_string));
     answer.value("cpu_interval_ns", interval_ns);
-    answer.add("cpu samples truncated", sampling.truncated);
-    answer.add("cpu samples without stack", sampling.without_stack);
-    answer.add("cpu samples dropped", sampling.dropped);
+    answer.add("cpu samples truncated", cpu.truncated);
+    answer.add("cpu samples without stack", cpu.without_stack);
+    answer.add("cpu samples dropped", cpu.dropped);
     // A little time says little.
-    let covered = (sampling.cpu_ns >= LEAST_CPU_NS)
-        .then(|| sampling.taken_ns as f64 / sampling.cpu_ns as f64);
+    let covered = (cpu.cpu_ns >= LEAST_CPU_NS).then(|| cpu.taken_ns as f64 / cpu.cpu_ns as f64);
     if let Some(share) = covered {
         answer.line("cpu samples cover", format!("{:.1}% of CPU time", share * 100.0));
     }
     answer.value("cpu_samples_cover", covered);
-    answer.line("cpu samples took", format!("{:.2}%", sampling.cost_share * 100.0));
-    answer.value("cpu_samples_took", sampling.cost_share);
+    answer.line("cpu samples took", format!("{:.2}%", cpu.cost_share * 100.0));
+    answer.value("cpu_samples_took", cpu.cost_share);
     if refused > 0 {
         let why = format!(
             "{refused} (ulimit -i), so some threads are not sampled; engine=itimer needs none"
@@ -416,7 +416,7 @@ fn add_options(answer: &mut Answer, status: &Status, options: &BTreeMap<String, 
         set("probe", "plain".to_owned());
     }
     if let Some(sampling) = &status.sampling {
-        set("alloc", alloc_text(sampling.alloc));
+        set("alloc", alloc_text(sampling.allocations.chosen_bytes));
     }
     for (key, value) in &options {
         answer.line(key, one_line(value));

@@ -1,5 +1,7 @@
 //! Parses the commands that clients send, one a line.
 
+use std::time::Duration;
+
 use log_format::error::BadValue;
 use log_format::pattern::Pattern;
 use log_format::units;
@@ -38,7 +40,7 @@ help: this list
 const TOP: usize = 10;
 const MAX_TOP: usize = 1_000;
 /// Default of `inflight`: how long a call must have run.
-const IN_FLIGHT_NS: u64 = 1_000_000_000;
+const IN_FLIGHT: Duration = Duration::from_secs(1);
 /// Longest pattern, in bytes, and most stars in it: the agent thread matches it against all methods.
 const MAX_PATTERN: usize = 256;
 const MAX_STARS: usize = 8;
@@ -178,14 +180,14 @@ fn trace(rest: &str) -> Result<Request, BadValue> {
 }
 
 fn in_flight(rest: &str) -> Result<Request, BadValue> {
-    let least_ns = match rest {
-        "" => Some(IN_FLIGHT_NS),
+    let least = match rest {
+        "" => Some(IN_FLIGHT),
         text => match text.parse::<u64>() {
-            Ok(ms) => ms.checked_mul(1_000_000),
-            Err(_) => units::parse_duration(text).ok().map(units::as_ns),
+            Ok(ms) => ms.checked_mul(1_000_000).map(Duration::from_nanos),
+            Err(_) => units::parse_duration(text).ok(),
         },
     };
-    least_ns.map(Request::InFlight).ok_or_else(|| {
+    least.map(Request::InFlight).ok_or_else(|| {
         let reason = "is neither milliseconds nor a duration like 2s";
         BadValue::new(rest.replace(is_unprintable, "?"), reason).of("inflight")
     })
@@ -217,11 +219,11 @@ mod tests {
         assert_eq!(request("top 5"), Some(Request::Top(Period::Run, 5)));
         assert_eq!(request("top minute"), Some(Request::Top(Period::Minute, 10)));
         assert_eq!(request("top 1000  minute"), Some(Request::Top(Period::Minute, 1000)));
-        assert_eq!(request("inflight"), Some(Request::InFlight(1_000_000_000)));
-        assert_eq!(request("inflight 250"), Some(Request::InFlight(250_000_000)));
-        assert_eq!(request("inflight 2s"), Some(Request::InFlight(2_000_000_000)));
+        assert_eq!(request("inflight"), Some(Request::InFlight(Duration::from_secs(1))));
+        assert_eq!(request("inflight 250"), Some(Request::InFlight(Duration::from_millis(250))));
+        assert_eq!(request("inflight 2s"), Some(Request::InFlight(Duration::from_secs(2))));
         assert_eq!(request("threads"), Some(Request::Threads));
-        assert_eq!(request("inflight 0"), Some(Request::InFlight(0)));
+        assert_eq!(request("inflight 0"), Some(Request::InFlight(Duration::ZERO)));
         let pattern = Pattern::parse("com.shop.*").unwrap();
         assert_eq!(request("mute com.shop.*"), Some(Request::Mute(pattern.clone(), true)));
         assert_eq!(request("unmute  com.shop.*"), Some(Request::Mute(pattern, false)));

@@ -162,8 +162,9 @@ pub(super) fn add_states(answer: &mut Answer, states: &MethodStates) {
     if more > 0 {
         answer.line("more methods", more);
     }
-    for (method, state) in states.named.iter().take(SHOWN) {
-        answer.line(state.name(), one_line(method));
+    for (method, state, why) in states.named.iter().take(SHOWN) {
+        let why = why.map_or_else(String::new, |why| format!("; {why}"));
+        answer.line(state.name(), format!("{}{why}", one_line(method)));
     }
     for (class, others) in states.others.iter().take(SHOWN) {
         answer.line("without probes", format!("{}{others}", one_line(class)));
@@ -181,7 +182,10 @@ pub(super) fn add_states(answer: &mut Answer, states: &MethodStates) {
     answer.value("methods", methods.collect::<Vec<Value>>());
     answer.value("more_methods", states.more_methods as u64);
     let named = states.named.iter();
-    let named = named.map(|(method, state)| json!({ "method": method, "state": state.name() }));
+    let named = named.map(|(method, state, why)| match why {
+        Some(why) => json!({ "method": method, "state": state.name(), "reason": why }),
+        None => json!({ "method": method, "state": state.name() }),
+    });
     answer.value("named", named.collect::<Vec<Value>>());
     let others = states.others.iter().map(|(class, others)| {
         let counts = others.counts().map(|(state, count)| (state.name().to_owned(), count.into()));

@@ -26,6 +26,7 @@ use crate::log::run_log::Now;
 use crate::overhead::SampledProbes;
 use crate::probe::stack::method_of;
 use crate::probe::traced;
+use crate::sampling::NoSamples;
 use crate::sampling::cost;
 use crate::sampling::off_cpu::{OffCpuTime, Standing, Waiting};
 use crate::sampling::own_stack::OwnStack;
@@ -122,10 +123,9 @@ pub(crate) struct Samples {
     hot_names: HashMap<FrameId, Arc<SampledName>>,
 }
 
-/// What `status` says of CPU samples.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct SamplingFigures {
-    pub timers: TimerFigures,
+/// CPU samples since the run began.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct CpuSampleFigures {
     pub samples: u64,
     /// Samples whose outer frames are missing.
     pub truncated: u64,
@@ -137,6 +137,23 @@ pub(crate) struct SamplingFigures {
     pub cpu_ns: u64,
     /// What they took of the process's CPU time since sampling began.
     pub cost_share: f64,
+}
+
+/// Sampled allocations.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct AllocationFigures {
+    /// How many bytes between two were asked for.
+    pub chosen_bytes: Option<u64>,
+    /// How many there are; `None` while they are not sampled.
+    pub interval_bytes: Option<u64>,
+    pub counts: SampleCounts,
+}
+
+/// What `status` says of samples and events.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct SamplingFigures {
+    pub timers: TimerFigures,
+    pub cpu: CpuSampleFigures,
     /// Looks at threads that may wait, and how many threads there are.
     pub looks: (u64, usize),
     /// Stacks that the walker's test compared, and walks from random registers for another.
@@ -145,16 +162,12 @@ pub(crate) struct SamplingFigures {
     /// Waits for locks, and whether they include parks.
     pub lock_waits: locks::Counts,
     pub counts_parks: bool,
-    /// How many bytes between two sampled allocations were asked for.
-    pub alloc: Option<u64>,
-    /// Sampled allocations, and the bytes between two; `None` while they are not sampled.
-    pub allocations: SampleCounts,
-    pub allocation_interval: Option<u64>,
+    pub allocations: AllocationFigures,
     /// Stacks of traced methods' calls, and how many times as few are taken as was asked for.
     pub traces: SampleCounts,
     pub trace_factor: u64,
     /// Why nothing is sampled, if that is not what was asked for.
-    pub stopped: Option<String>,
+    pub stopped: Option<NoSamples>,
 }
 
 /// What the rest of the drain knows: threads by the kernel's number, and call paths.
@@ -465,24 +478,28 @@ impl Samples {
     ) -> SamplingFigures {
         SamplingFigures {
             timers: sampler.timer_figures(),
-            samples: self.taken,
-            truncated: self.truncated,
-            without_stack: self.failed,
-            dropped: self.now.dropped.saturating_sub(self.before.dropped),
-            taken_ns: self.taken_ns,
-            cpu_ns: sampler.sampled_cpu_ns(),
-            cost_share: sampler.cost_share(),
+            cpu: CpuSampleFigures {
+                samples: self.taken,
+                truncated: self.truncated,
+                without_stack: self.failed,
+                dropped: self.now.dropped.saturating_sub(self.before.dropped),
+                taken_ns: self.taken_ns,
+                cpu_ns: sampler.sampled_cpu_ns(),
+                cost_share: sampler.cost_share(),
+            },
             looks: sampler.looks(),
             compared: sampler.compared(),
             random_walks: sampler.random_walks(),
             lock_waits,
             counts_parks: park_probes::are_there(),
-            alloc: sampler.alloc(),
-            allocations,
-            allocation_interval: allocations::interval(),
+            allocations: AllocationFigures {
+                chosen_bytes: sampler.alloc(),
+                interval_bytes: allocations::interval(),
+                counts: allocations,
+            },
             traces,
             trace_factor: traced::factor(),
-            stopped: sampler.stopped().map(ToString::to_string),
+            stopped: sampler.stopped().cloned(),
         }
     }
 

@@ -323,10 +323,8 @@ impl Selector for Selection<'_, '_> {
         why: Skip,
     ) {
         let name = name.to_str();
-        if why.is_by_design() {
-            self.others.add(&name, MethodState::NeverMeasured);
-        } else {
-            self.others.add(&name, MethodState::NotInstrumented);
+        self.others.add_skipped(&name, why);
+        if !why.is_by_design() {
             let class = class.name.to_str().replace('/', ".");
             let method = format!("{class}.{name}{descriptor}");
             self.skipped.push(MethodNotInstrumented { method, reason: why.text() });

@@ -24,8 +24,8 @@ pub(crate) struct MethodStates {
     pub methods: Vec<(Method, MethodState)>,
     /// How many more there are.
     pub more_methods: usize,
-    /// Methods that the pattern names and that have no probes, by class and name.
-    pub named: Vec<(String, MethodState)>,
+    /// Methods that the pattern names and that have no probes, by class and name, with the reason if there is one.
+    pub named: Vec<(String, MethodState, Option<&'static str>)>,
     /// Classes that the pattern names and that have methods without probes.
     pub others: Vec<(String, OtherMethods)>,
     /// How many more classes there are.
@@ -92,7 +92,8 @@ impl MethodStates {
                 && pattern.method(class, name)
             {
                 let method = format!("{class}.{name}");
-                named.extend(others.states_of(name).map(|state| (method.clone(), state)));
+                let states = others.states_of(name);
+                named.extend(states.map(|(state, why)| (method.clone(), state, why)));
             }
             names == ClassMatch::AllMethods
         });

@@ -291,7 +291,7 @@ impl RunLog {
             match (&before, &self.failure) {
                 (None, Some(error)) => message!("{error}; it is tried again"),
                 (Some(_), None) => {
-                    message!("the log is written again; {} rows were given up", self.rows_dropped);
+                    message!("the log is written again; {} rows were dropped", self.rows_dropped);
                 }
                 _ => {}
             }

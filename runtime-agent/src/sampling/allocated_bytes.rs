@@ -15,7 +15,7 @@ use crate::self_test::verdict::Verdict;
 
 /// Bytes of the array that tries it out: with its header they fit into any buffer.
 const TRIED: i32 = 1_000;
-/// A collection may be at work.
+/// A collection may run meanwhile.
 const ATTEMPTS: u32 = 3;
 /// Most that the JVM adds to an array: its header and the alignment of objects.
 const MOST_ADDED: u64 = 16 + 256;

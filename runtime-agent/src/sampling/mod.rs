@@ -49,7 +49,7 @@ use crate::jvm::error::JvmError;
 use crate::sys::mapped_memory::MappedMemory;
 use crate::sys::memory::Account;
 
-/// The memory of samples on their way and of what is known about threads. It stays, because handlers may be at work.
+/// The memory of samples on their way and of what is known about threads. It stays, because handlers may run.
 static MEMORY: Account = Account::new();
 
 /// Zeroed memory that stays; `None` beyond the ceiling of the agent's memory, or if the kernel refuses.
@@ -58,7 +58,7 @@ fn map_for_good(bytes: usize) -> Option<NonNull<u8>> {
 }
 
 /// Why there are no samples, or only some without Java stacks.
-#[derive(Clone, Debug, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub(crate) enum NoSamples {
     #[error("this JVM has no tables of its structures")]
     NoTables,

@@ -44,7 +44,7 @@ use crate::traces;
 const SECOND: Duration = Duration::from_secs(1);
 /// How often the list of libraries is read, and unloaded classes are forgotten.
 const LOOK: Duration = Duration::from_secs(30);
-/// How long a stop waits for handlers that are at work.
+/// How long a stop waits for handlers that run.
 const AT_WORK: Duration = Duration::from_secs(1);
 /// Stacks that the walker's test compares: for each, JDK 11 stops all threads for some microseconds.
 const COMPARED: usize = 4;

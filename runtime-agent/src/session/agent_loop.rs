@@ -199,9 +199,9 @@ impl<'j> AgentLoop<'j> {
                 hints = Some(hint.into_iter().collect());
             }
             Request::Top(period, count) => found = self.top(period, count),
-            Request::InFlight(least_ns) => {
+            Request::InFlight(least) => {
                 let threads = self.sampler.as_ref().and_then(Sampler::threads_now);
-                let calls = self.recorder.in_flight(least_ns);
+                let calls = self.recorder.in_flight(units::as_ns(least));
                 found = Found::InFlight(calls, threads.unwrap_or_default());
             }
             Request::Threads => match self.threads_now() {
