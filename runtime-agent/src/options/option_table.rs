@@ -74,7 +74,7 @@ pub const OPTIONS: &[OptionDef] = &[
     OptionDef {
         key: "include",
         default: None,
-        help: "Instrument what this pattern or @annotation names; default: the application's classes",
+        help: "Instrument what this pattern or @annotation names; default: all classes outside the JDK",
         set: |options, value, given| {
             let filters = &mut options.filters;
             if !std::mem::replace(&mut given.include, true) {
