@@ -337,7 +337,7 @@ fn a_comparison_has_cpu_time() {
     );
     let text = logs.analyze(&["diff", "before", "after"]).quiet();
     let cpu = text.split_once("CPU time by samples, per hour, ").unwrap().1;
-    let expected = "JDK code with its caller: changes over three standard errors\n\n        cost    change      \
+    let expected = "JDK code counts for its caller: changes over three standard errors\n\n        cost    change      \
                     before       after  method\n   +4.00 min    +99.5%    4.02 min    8.02 min  com.shop.Util.hash(int)\n";
     assert_eq!(cpu, expected);
     // With the same share of all CPU time, a call needs no more.

@@ -201,7 +201,7 @@ fn notes_are_at_the_end_if_they_are_asked_for() {
     let logs = busy();
     let unwrapped = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
     let short = logs.analyze(&["logs"]).quiet();
-    let (_, end) = short.split_once("\nWhat figures lack; --notes has 27 notes\n\n").unwrap();
+    let (_, end) = short.split_once("\nWhat is missing; --notes has 27 notes\n\n").unwrap();
     for flaw in [
         "1,234 recorded calls dropped",
         "12 calls not counted: out of memory",
@@ -214,7 +214,7 @@ fn notes_are_at_the_end_if_they_are_asked_for() {
         "9,586 calls not recorded: the hour's log budget",
         "9 rows of the log were dropped",
         "3 timers were refused",
-        "1 time with a raised threshold",
+        "1 period with a raised threshold",
         "1 class was not instrumented, all or part of the time",
         "12 methods were throttled, all or part of the time",
     ] {
@@ -260,9 +260,9 @@ fn what_is_too_long_for_the_top_does_not_hide_what_comes_after_it() {
     run.rows(T14, &losses.map(|(name, value)| counter(T14, name, value)));
     run.rows(T14, &[throttled(T14 + MIN, "C.m()V", 100_000, 50)]);
     let text = logs.analyze(&["logs"]).quiet();
-    let numbers = "1,234 calls dropped, 1 method throttled, 1 time with a raised threshold";
+    let numbers = "1,234 calls dropped, 1 method throttled, 1 raised threshold";
     assert!(text.contains(&format!("\ntrust     {numbers}, 4 notes: --notes\n")), "{text}");
-    let raised = "\n  1 time with a raised threshold: of shorter calls, only the slowest of each method are recorded\n";
+    let raised = "\n  1 period with a raised threshold: of shorter calls, only each method's slowest was recorded\n";
     assert!(text.contains(raised), "{text}");
 }
 

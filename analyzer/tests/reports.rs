@@ -513,7 +513,7 @@ fn the_average_of_a_recursive_method_has_a_sign() {
     run.rows(T14, &[stats(T14, 2, 0, 100 * US, &[&[US; 9][..], &[200 * US]].concat())]);
     let text = logs.analyze(&["logs", "--method", "C"]).quiet();
     let sign =
-        "*: too low: the method calls itself, and its total time has only the outermost calls\n";
+        "*: average too low: of a method that calls itself, total has only the outermost calls\n";
     assert_eq!(text.matches(sign).count(), 2, "{text}");
     assert_eq!(text.matches(" 10.0 us* ").count(), 2, "{text}");
     assert!(text.contains(" 20.9 us ") && !text.contains("20.9 us*"), "{text}");

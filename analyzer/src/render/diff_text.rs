@@ -93,7 +93,7 @@ fn cpu(comparison: &Comparison, top: Option<usize>, out: &mut dyn Write) -> io::
     let clear: Vec<&CpuChange> = comparison.cpu.iter().filter(|c| c.is_clear()).collect();
     let labels = Labels::new(clear.iter().map(|changed| &changed.method));
     let rows = clear.iter().map(|changed| (cells(changed.change), labels.of(&changed.method)));
-    let which = "JDK code with its caller: changes over three standard errors";
+    let which = "JDK code counts for its caller: changes over three standard errors";
     let table = SampledTable { title: &title, which, heads: ["cost", "method"] };
     table.write(&rows.collect::<Vec<_>>(), top, out)
 }

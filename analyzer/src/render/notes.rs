@@ -51,11 +51,7 @@ fn trust(report: &Report, notes: usize, shows_details: bool) -> Option<String> {
         (number(by_method(&missing.throttled).len()), "method throttled", "methods throttled"),
         (statistics.lost_calls, "call not counted", "calls not counted"),
         (number(missing.postponed.len()), "class instrumented late", "classes instrumented late"),
-        (
-            raised_times(&missing.raised),
-            "time with a raised threshold",
-            "times with a raised threshold",
-        ),
+        (raised_times(&missing.raised), "raised threshold", "raised thresholds"),
     ];
     let numbers = numbers.into_iter().filter(|(count, ..)| *count > 0);
     let share = &report.probe_share;
@@ -88,7 +84,7 @@ pub fn at_end(report: &Report, missing: &InText, out: &mut dyn Write) -> io::Res
         (format!("{}: --notes", plural(all, "note", "notes")), flaws)
     } else {
         let all = plural(all, "note", "notes");
-        (format!("What figures lack; --notes has {all}"), flaws)
+        (format!("What is missing; --notes has {all}"), flaws)
     };
     writeln!(out)?;
     heading(out, &title)?;

@@ -134,7 +134,7 @@ fn entries(
     }
     heading(
         out,
-        "Entry methods (the outermost of recorded calls) with all their calls, by total time",
+        "Entry methods (outermost in recorded calls), their nested calls included, by total time",
     )?;
     sign_of_calls(methods.iter(), out)?;
     writeln!(
@@ -168,7 +168,7 @@ fn cpu(cpu: &CpuReport, labels: &Labels, out: &mut dyn Write) -> io::Result<()> 
     heading(
         out,
         &format!(
-            "CPU time, {all_ns} in {all}, JDK code with its caller: --flame cpu has the stacks"
+            "CPU time, {all_ns} in {all}, JDK code counts for its caller: --flame cpu has stacks"
         ),
     )?;
     writeln!(out, "\n{:>12}{:>8}{:>10}  method", "time", "time %", "total %")?;
@@ -235,7 +235,7 @@ fn wall(
     heading(
         out,
         &format!(
-            "Wall time outside the JDK, by state; {waited} of all threads is waiting: --flame wall"
+            "Wall time of non-JDK methods (runnable: lacks a processor); threads waited {waited}: --flame wall"
         ),
     )?;
     let heads = STATES.iter().zip(&used).filter(|(_, used)| **used);

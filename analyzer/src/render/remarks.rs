@@ -73,7 +73,7 @@ const FLAWS: [Loss; 19] = [
     (
         |losses| losses.log.recorded_calls_over_budget,
         "call not recorded: the hour's log budget was used up; method statistics include it",
-        "calls not recorded: the hour's log budget was used up, but for the slowest of each half second; method \
+        "calls not recorded: the hour's log budget had room only for the slowest of each half second; method \
          statistics include them",
     ),
     (
@@ -244,8 +244,8 @@ fn raised_count(runs: &[RaisedInRun]) -> Option<String> {
     (times > 0).then(|| {
         plural(
             times,
-            "time with a raised threshold: of shorter calls, only the slowest of each method are recorded",
-            "times with a raised threshold: of shorter calls, only the slowest of each method are recorded",
+            "period with a raised threshold: of shorter calls, only each method's slowest was recorded",
+            "periods with a raised threshold: of shorter calls, only each method's slowest was recorded",
         )
     })
 }

@@ -21,7 +21,9 @@ pub(super) fn text(report: &StateReport, out: &mut dyn Write) -> io::Result<()> 
     let all = duration(report.total_ns);
     heading(
         out,
-        &format!("What threads did, by samples, JDK code with its caller; {all} in all threads"),
+        &format!(
+            "What threads did, by samples, JDK code counts for its caller; {all} in all threads"
+        ),
     )?;
     for StateTime { state, ns, methods, not_shown } in &report.states {
         let share = percent((*ns).into(), report.total_ns.into());

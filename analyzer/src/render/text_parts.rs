@@ -147,7 +147,7 @@ pub(super) fn sign_of_average<'m>(
     if methods.any(|method| method.is_recursive) {
         writeln!(
             out,
-            "*: too low: the method calls itself, and its total time has only the outermost calls"
+            "*: average too low: of a method that calls itself, total has only the outermost calls"
         )?;
     }
     Ok(())
