@@ -204,6 +204,12 @@ class BeforeBudget(Before):
     more = ""
 
 
+class WithoutBytes(Ours):
+    """Does not read what threads allocate."""
+
+    more = ",overhead=off,cpu=off,debug=fails:allocated-bytes"
+
+
 class Unsampled(Ours):
     more = ",cpu=off"
 
@@ -385,6 +391,7 @@ PEERS = {
     "before": Before,
     "budget": Budget,
     "before-budget": BeforeBudget,
+    "without-bytes": WithoutBytes,
     "unsampled": Unsampled,
     "untraced": Untraced,
     "traced": Traced,
@@ -409,6 +416,7 @@ LONG_NAMES = {
     "before": "the build in BEFORE, overhead=off, cpu=off",
     "budget": "this agent, as it comes",
     "before-budget": "the build in BEFORE, as it comes",
+    "without-bytes": "the same without allocated bytes",
     "unsampled": "this agent, cpu=off",
     "untraced": "this agent, overhead=off, cpu=1s,wall=off",
     "traced": "the same, all traced, one stack in 1,000,000 calls",
