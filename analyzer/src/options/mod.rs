@@ -118,32 +118,31 @@ impl Options {
     /// Whether the report shows waits for monitors.
     #[must_use]
     pub fn shows_locks(&self) -> bool {
-        self.layout.compared || self.is_of(Flame::Lock, CsvRows::Locks) || self.shows_all()
+        self.shows_event(Flame::Lock, CsvRows::Locks)
     }
 
     /// Whether the report shows sampled allocations.
     #[must_use]
     pub fn shows_allocations(&self) -> bool {
-        self.layout.compared || self.is_of(Flame::Alloc, CsvRows::Allocations) || self.shows_all()
+        self.shows_event(Flame::Alloc, CsvRows::Allocations)
     }
 
     /// Whether the report shows traced calls.
     #[must_use]
     pub fn shows_traces(&self) -> bool {
-        self.layout.compared || self.is_of(Flame::Trace, CsvRows::Traced) || self.shows_all()
+        self.shows_event(Flame::Trace, CsvRows::Traced)
     }
 
     /// Whether the report shows exceptions that left measured methods.
     #[must_use]
     pub fn shows_exceptions(&self) -> bool {
-        self.layout.compared
-            || self.is_of(Flame::Exceptions, CsvRows::Exceptions)
-            || self.shows_all()
+        self.shows_event(Flame::Exceptions, CsvRows::Exceptions)
     }
 
-    /// Whether the output is of this alone.
-    fn is_of(&self, flame: Flame, rows: CsvRows) -> bool {
-        self.output.flame == flame || self.output.rows == rows
+    /// Whether the report shows events of a kind: it is of them alone, of everything, or compared.
+    fn shows_event(&self, flame: Flame, rows: CsvRows) -> bool {
+        let is_of_them = self.output.flame == flame || self.output.rows == rows;
+        is_of_them || self.layout.compared || self.shows_all()
     }
 
     /// Whether the report shows more than methods.
