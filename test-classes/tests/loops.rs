@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use test_classes::{
     Dialogue, Java, Jdk, Loops, Plain, Profile, RECOVERY, SHARE, artifacts, at_once, classes,
-    ends_of_jdks, field, free_port, has_thread, is_full, jdks, jdks_from, tprofiler_json,
-    tprofiler_text, wait_until,
+    ends_of_jdks, field, free_port, has_thread, jdks, jdks_from, tprofiler_json, tprofiler_text,
+    wait_until,
 };
 
 /// Ends a program; its output must be the same as without the agent.
@@ -120,8 +120,7 @@ impl Drop for Busy {
 #[test]
 fn probes_of_an_earlier_attachment_cost_nothing() {
     let jdk = jdks().last().expect("a JDK");
-    // In the fast lane, other tests keep the processors busy.
-    let _busy = is_full().then(Busy::start);
+    let _busy = Busy::start();
     let mut plain = Plain::start(Java::new(jdk));
     let logs = tempfile::tempdir().expect("a temporary folder");
     let mut both = ["2%", "off"].map(|overhead| {
