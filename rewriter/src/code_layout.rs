@@ -104,18 +104,21 @@ pub(crate) struct OffsetMap {
     handlers: Vec<Pc>,
     /// Length of the new code, without the added handlers at its end.
     length: u32,
+    /// That of the probe at the entry.
+    entry_length: u32,
     /// Whether to insert `Initialized`.
     tells_initialized: bool,
 }
 
 impl OffsetMap {
-    /// Resets the map for another method.
-    pub(crate) fn start(&mut self, code: &Bytecode<'_>) {
+    /// Resets the map for another method, whose entry gets a probe of this length.
+    pub(crate) fn start(&mut self, code: &Bytecode<'_>, entry_length: u32) {
         self.slots.clear();
         self.slots.resize(code.bytes.len() + 1, Slot::default());
         self.edits.clear();
         self.handlers.clear();
         self.length = 0;
+        self.entry_length = entry_length;
         self.tells_initialized = false;
     }
 
@@ -195,7 +198,7 @@ impl OffsetMap {
 
     /// Goes through the code once and assigns every instruction its new offset.
     pub(crate) fn scan(&mut self, code: &Bytecode<'_>) -> Result<()> {
-        let mut new = PROBE_LENGTH;
+        let mut new = self.entry_length;
         let mut pc = Pc(0);
         loop {
             (pc, new) = scan_plain(code.bytes, &mut self.slots, pc, new);
@@ -368,7 +371,7 @@ impl OffsetMap {
     /// Calls `visit` with each range of new code that the catch-all handler protects: everything except the entry
     /// probe and each `End` with its return.
     pub(crate) fn protected(&self, mut visit: impl FnMut(std::ops::Range<NewPc>)) {
-        let mut start = NewPc(PROBE_LENGTH);
+        let mut start = NewPc(self.entry_length);
         for edit in self.edits.iter().filter(|edit| edit.kind == EditKind::Return) {
             let slot = self.slots.get(edit.pc.index()).copied().unwrap_or_default();
             let here = NewPc(slot.value());

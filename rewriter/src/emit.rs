@@ -148,7 +148,7 @@ fn write_instructions(
     method: &Method<'_>,
 ) -> Result<std::result::Result<(), Skip>> {
     let code = &attribute.bytecode;
-    out.extend_from_slice(&method.constants.start);
+    out.extend_from_slice(method.constants.start.bytes());
     let mut copied = 0;
     for edit in method.map.edits() {
         out.extend_from_slice(code.bytes.get(copied..edit.pc.index()).unwrap_or_default());

@@ -193,6 +193,7 @@ pub(crate) const LDC_W: u8 = 0x13;
 pub(crate) const LDC2_W: u8 = 0x14;
 pub(crate) const ALOAD: u8 = 0x19;
 pub(crate) const ALOAD_0: u8 = 0x2a;
+pub(crate) const ALOAD_1: u8 = 0x2b;
 pub(crate) const ALOAD_3: u8 = 0x2d;
 pub(crate) const ISTORE: u8 = 0x36;
 pub(crate) const ASTORE: u8 = 0x3a;
@@ -453,6 +454,7 @@ mod tests {
             (LDC2_W, "ldc2_w"),
             (ALOAD, "aload"),
             (ALOAD_0, "aload_0"),
+            (ALOAD_1, "aload_1"),
             (ALOAD_3, "aload_3"),
             (ISTORE, "istore"),
             (ASTORE, "astore"),

@@ -51,3 +51,117 @@ pub const PARKING_DESCRIPTOR: &str = "(Ljava/lang/Object;)V";
 pub const PARKED: &str = "Parked";
 /// Its descriptor.
 pub const PARKED_DESCRIPTOR: &str = "()V";
+
+/// Internal name of the class that the probes of JDBC drivers call, which an agent defines only if it records
+/// statements.
+pub const STATEMENT_CLASS: &str = "java/lang/$TProfilerSql";
+
+/// Called at the entry of a method of a statement or a connection: with an id, the object, and the text or null.
+pub const ENTERED: &str = "Entered";
+/// Its descriptor.
+pub const ENTERED_DESCRIPTOR: &str = "(ILjava/lang/Object;Ljava/lang/Object;)V";
+
+/// Called before such a method returns, with the id.
+pub const RETURNED: &str = "Returned";
+
+/// Called when an exception leaves it, before it is rethrown, with the id.
+pub const FAILED: &str = "Failed";
+
+/// Called instead of [`RETURNED`] with the statement that a connection has prepared, or null.
+pub const PREPARED: &str = "Prepared";
+/// Its descriptor.
+pub const PREPARED_DESCRIPTOR: &str = "(Ljava/lang/Object;)V";
+
+/// What a method of JDBC's interfaces does, by its name and descriptor. Whether its class is a statement is not known
+/// when the class is loaded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum StatementMethod {
+    /// `Statement.execute*(String, ...)`
+    ExecutesText,
+    /// `PreparedStatement.execute*()`
+    ExecutesPrepared,
+    /// `Statement.executeBatch()`, `executeLargeBatch()`
+    ExecutesBatch,
+    /// `Statement.addBatch(String)`
+    AddsText,
+    /// `Connection.prepareStatement(String, ...)`, `prepareCall(String, ...)`
+    Prepares,
+}
+
+impl StatementMethod {
+    const TEXT: &str = "(Ljava/lang/String;";
+
+    /// That of a method; `None` if JDBC has no such method.
+    #[must_use]
+    pub fn of(name: &str, descriptor: &str) -> Option<Self> {
+        let (parameters, result) = descriptor.strip_prefix('(')?.split_once(')')?;
+        let more = descriptor
+            .strip_prefix(Self::TEXT)
+            .map(|_| parameters.strip_prefix("Ljava/lang/String;").unwrap_or_default());
+        let takes_keys =
+            more.is_some_and(|more| ["", "I", "[I", "[Ljava/lang/String;"].contains(&more));
+        let executes = || match more {
+            Some(_) if takes_keys => Some(Self::ExecutesText),
+            None if parameters.is_empty() => Some(Self::ExecutesPrepared),
+            _ => None,
+        };
+        match (name, result) {
+            ("execute", "Z") | ("executeUpdate", "I") | ("executeLargeUpdate", "J") => executes(),
+            ("executeQuery", "Ljava/sql/ResultSet;") => {
+                executes().filter(|_| more.is_none_or(str::is_empty))
+            }
+            ("executeBatch", "[I") | ("executeLargeBatch", "[J") => {
+                parameters.is_empty().then_some(Self::ExecutesBatch)
+            }
+            ("addBatch", "V") => (more == Some("")).then_some(Self::AddsText),
+            ("prepareStatement", "Ljava/sql/PreparedStatement;")
+            | ("prepareCall", "Ljava/sql/CallableStatement;") => more.map(|_| Self::Prepares),
+            _ => None,
+        }
+    }
+
+    /// Whether its first parameter is a text.
+    #[must_use]
+    pub const fn takes_text(self) -> bool {
+        matches!(self, Self::ExecutesText | Self::AddsText | Self::Prepares)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn methods_of_statements_and_connections_are_told_by_name_and_descriptor() {
+        use StatementMethod::{AddsText, ExecutesBatch, ExecutesPrepared, ExecutesText, Prepares};
+        let of = StatementMethod::of;
+        for (name, result) in [
+            ("execute", "Z"),
+            ("executeQuery", "Ljava/sql/ResultSet;"),
+            ("executeUpdate", "I"),
+            ("executeLargeUpdate", "J"),
+        ] {
+            assert_eq!(of(name, &format!("(){result}")), Some(ExecutesPrepared), "{name}");
+            assert_eq!(of(name, &format!("(Ljava/lang/String;){result}")), Some(ExecutesText));
+            for keys in ["I", "[I", "[Ljava/lang/String;"] {
+                let with_keys = format!("(Ljava/lang/String;{keys}){result}");
+                let expected = (name != "executeQuery").then_some(ExecutesText);
+                assert_eq!(of(name, &with_keys), expected, "{name}{with_keys}");
+            }
+            assert_eq!(of(name, &format!("(I){result}")), None, "{name}");
+            assert_eq!(of(name, &format!("(Ljava/lang/String;J){result}")), None, "{name}");
+        }
+        assert_eq!(of("execute", "(Ljava/lang/String;)V"), None);
+        assert_eq!(of("executeBatch", "()[I"), Some(ExecutesBatch));
+        assert_eq!(of("executeLargeBatch", "()[J"), Some(ExecutesBatch));
+        assert_eq!(of("addBatch", "(Ljava/lang/String;)V"), Some(AddsText));
+        assert_eq!(of("addBatch", "()V"), None);
+        let prepared = "(Ljava/lang/String;II)Ljava/sql/PreparedStatement;";
+        assert_eq!(of("prepareStatement", prepared), Some(Prepares));
+        assert_eq!(of("prepareStatement", "()Ljava/sql/PreparedStatement;"), None);
+        let call = "(Ljava/lang/String;)Ljava/sql/CallableStatement;";
+        assert_eq!(of("prepareCall", call), Some(Prepares));
+        assert_eq!(of("run", "()V"), None);
+        assert_eq!(of("execute", ""), None);
+    }
+}

@@ -3,8 +3,8 @@
 use crate::ProbeId;
 use crate::annotations::ANNOTATIONS;
 use crate::constant_pool::{Appended, ConstantPool, CpIndex, PoolFull, STACK_MAP_TABLE};
-use crate::opcode::{ACONST_NULL, ALOAD_0, DUP, INVOKESTATIC, LDC_W, NOP, SIPUSH, SWAP};
-use crate::probe;
+use crate::opcode::{ACONST_NULL, ALOAD_0, ALOAD_1, DUP, INVOKESTATIC, LDC_W, NOP, SIPUSH, SWAP};
+use crate::probe::{self, StatementMethod};
 
 const THROWABLE: &str = "java/lang/Throwable";
 
@@ -30,6 +30,27 @@ const DONT_INLINE: &str = "Ljdk/internal/vm/annotation/DontInline;";
 /// The instructions that call a probe: three bytes that push its argument, and an `invokestatic`.
 type Call = [u8; 6];
 
+/// The instructions that call the probe at a method's entry.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum EntryCall {
+    /// As other probes.
+    WithOne(Call),
+    /// Its argument, two more of a byte each, and the call.
+    WithThree([u8; ENTRY_WITH_THREE as usize]),
+}
+
+/// The length of [`EntryCall::WithThree`].
+pub(crate) const ENTRY_WITH_THREE: u32 = 8;
+
+impl EntryCall {
+    pub(crate) fn bytes(&self) -> &[u8] {
+        match self {
+            Self::WithOne(bytes) => bytes,
+            Self::WithThree(bytes) => bytes,
+        }
+    }
+}
+
 /// The length of [`ThrewCall`].
 pub(crate) const THREW_LENGTH: u32 = 8;
 
@@ -39,7 +60,7 @@ type ThrewCall = [u8; THREW_LENGTH as usize];
 /// What the inserted code of one method refers to.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MethodConstants {
-    pub start: Call,
+    pub start: EntryCall,
     pub end: Call,
     pub threw: ThrewCall,
     /// `None` if no handler of the method needs it.
@@ -110,17 +131,14 @@ impl ProbeConstants {
         })?;
         let throwable = or_append(&mut self.throwable, || appended.class(THROWABLE))?;
         let stack_map_table = self.stack_map_table(pool, appended, needs)?;
-        let mut push = |id: u32| {
-            Ok(match i16::try_from(id) {
-                Ok(short) => (SIPUSH, short.to_be_bytes()),
-                Err(_) => (LDC_W, appended.integer(id)?.0.to_be_bytes()),
-            })
+        let body = push(appended, id.get())?;
+        let before = match needs.initialized {
+            true => push(appended, id.get() | probe::BEFORE_INIT)?,
+            false => body,
         };
-        let body = push(id.get())?;
-        let before = if needs.initialized { push(id.get() | probe::BEFORE_INIT)? } else { body };
-        let call = |(opcode, [a, b]): (u8, [u8; 2]), method| call([opcode, a, b], method);
+        let call = call_with;
         Ok(MethodConstants {
-            start: call(before, start),
+            start: EntryCall::WithOne(call(before, start)),
             end: call(body, end),
             threw: threw_call(body, threw),
             caught: caught.map(|caught| call(body, caught)),
@@ -154,8 +172,47 @@ impl ProbeConstants {
         };
         let threw = parked(end);
         Ok(MethodConstants {
-            start: call([push, NOP, NOP], start),
+            start: EntryCall::WithOne(call([push, NOP, NOP], start)),
             end: call([NOP; 3], end),
+            threw,
+            caught: None,
+            threw_before_init: threw,
+            caught_before_init: None,
+            initialized: None,
+            throwable: or_append(&mut self.throwable, || appended.class(THROWABLE))?,
+            stack_map_table: self.stack_map_table(pool, appended, needs)?,
+        })
+    }
+
+    /// The constants of a method of a JDBC driver with this id. No handler of it needs a probe.
+    pub(crate) fn of_statement(
+        &mut self,
+        pool: &ConstantPool<'_, '_>,
+        appended: &mut Appended,
+        (id, what): (ProbeId, StatementMethod),
+        needs: Needs,
+    ) -> Result<MethodConstants, PoolFull> {
+        let class = or_append(&mut self.class, || appended.class(probe::STATEMENT_CLASS))?;
+        let mut method = |known: &mut Option<CpIndex>, name: &str, descriptor: &str| {
+            or_append(known, || {
+                let descriptor = appended.utf8(descriptor)?;
+                appended.method_ref(class, name, descriptor)
+            })
+        };
+        let entered = method(&mut self.start, probe::ENTERED, probe::ENTERED_DESCRIPTOR)?;
+        let failed = method(&mut self.threw, probe::FAILED, probe::DESCRIPTOR)?;
+        let is_prepared = what == StatementMethod::Prepares;
+        let end = if is_prepared {
+            method(&mut self.initialized, probe::PREPARED, probe::PREPARED_DESCRIPTOR)?
+        } else {
+            method(&mut self.end, probe::RETURNED, probe::DESCRIPTOR)?
+        };
+        let id = push(appended, id.get())?;
+        let text = if what.takes_text() { ALOAD_1 } else { ACONST_NULL };
+        let threw = failed_call(id, failed);
+        Ok(MethodConstants {
+            start: EntryCall::WithThree(entry_call(id, text, entered)),
+            end: if is_prepared { call([DUP, NOP, NOP], end) } else { call_with(id, end) },
             threw,
             caught: None,
             threw_before_init: threw,
@@ -194,6 +251,37 @@ impl ProbeConstants {
     }
 }
 
+/// The instruction that pushes an id: its opcode, and two bytes.
+type Push = (u8, [u8; 2]);
+
+fn push(appended: &mut Appended, id: u32) -> Result<Push, PoolFull> {
+    Ok(match i16::try_from(id) {
+        Ok(short) => (SIPUSH, short.to_be_bytes()),
+        Err(_) => (LDC_W, appended.integer(id)?.0.to_be_bytes()),
+    })
+}
+
+/// A call of a probe with an id.
+fn call_with((opcode, [a, b]): Push, method: CpIndex) -> Call {
+    call([opcode, a, b], method)
+}
+
+/// A call of [`probe::ENTERED`] with an id, `this`, and what this instruction pushes.
+fn entry_call(
+    (opcode, [a, b]): Push,
+    text: u8,
+    method: CpIndex,
+) -> [u8; ENTRY_WITH_THREE as usize] {
+    let [d, e] = method.0.to_be_bytes();
+    [opcode, a, b, ALOAD_0, text, INVOKESTATIC, d, e]
+}
+
+/// A call of [`probe::FAILED`] with an id.
+fn failed_call((opcode, [a, b]): Push, method: CpIndex) -> ThrewCall {
+    let [d, e] = method.0.to_be_bytes();
+    [NOP, NOP, opcode, a, b, INVOKESTATIC, d, e]
+}
+
 /// A call of a probe, after these three bytes.
 fn call([a, b, c]: [u8; 3], method: CpIndex) -> Call {
     let [d, e] = method.0.to_be_bytes();
@@ -201,7 +289,7 @@ fn call([a, b, c]: [u8; 3], method: CpIndex) -> Call {
 }
 
 /// A call of [`probe::THREW`]. `dup`, the three bytes that push the id, `swap`, and the call.
-fn threw_call((opcode, [a, b]): (u8, [u8; 2]), method: CpIndex) -> ThrewCall {
+fn threw_call((opcode, [a, b]): Push, method: CpIndex) -> ThrewCall {
     let [d, e] = method.0.to_be_bytes();
     [DUP, opcode, a, b, SWAP, INVOKESTATIC, d, e]
 }

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::annotations::{ANNOTATIONS, Annotated, Attributes};
 use crate::code::{CodeAttribute, ExceptionEntry};
-use crate::code_layout::{self, OffsetMap};
+use crate::code_layout::{self, OffsetMap, PROBE_LENGTH};
 use crate::constant_pool::{Appended, ConstantPool, CpIndex, PoolFull, STACK_MAP_TABLE};
 use crate::constructor::{self, Found};
 use crate::emit::{self, Buffers, Method};
@@ -13,8 +13,8 @@ use crate::instruction::{Bytecode, Pc};
 use crate::monitors;
 use crate::mutf8::Mutf8;
 use crate::opcode::INVOKESTATIC;
-use crate::probe;
-use crate::probe_constants::{Blocker, Needs, ProbeConstants};
+use crate::probe::{self, StatementMethod};
+use crate::probe_constants::{Blocker, ENTRY_WITH_THREE, Needs, ProbeConstants};
 use crate::reader::{Cursor, Result};
 use crate::selector::{ClassInfo, MethodInfo, ProbeId, Selector};
 use crate::stack_effect::{EffectCache, KnownSlots, parameter_count};
@@ -62,6 +62,25 @@ pub struct Rewriter {
 enum Probes {
     OfCalls,
     OfParks,
+    OfStatements,
+}
+
+impl Probes {
+    /// The class that they are in.
+    const fn class(self) -> &'static str {
+        match self {
+            Self::OfCalls | Self::OfParks => probe::CLASS,
+            Self::OfStatements => probe::STATEMENT_CLASS,
+        }
+    }
+
+    /// The length of the one at a method's entry.
+    const fn entry_length(self) -> u32 {
+        match self {
+            Self::OfCalls | Self::OfParks => PROBE_LENGTH,
+            Self::OfStatements => ENTRY_WITH_THREE,
+        }
+    }
 }
 
 /// Selects the methods that park the thread.
@@ -81,6 +100,14 @@ impl Selector for Parks {
 fn blocker(method: &MethodInfo<'_>) -> Blocker {
     let is_object = method.descriptor.to_str().starts_with("(L");
     if is_object { Blocker::Parameter } else { Blocker::Null }
+}
+
+/// Static methods and those of other names implement nothing of JDBC's.
+fn statement_method(method: &MethodInfo<'_>) -> Option<StatementMethod> {
+    if method.access_flags & ACC_STATIC != 0 {
+        return None;
+    }
+    StatementMethod::of(&method.name.to_str(), &method.descriptor.to_str())
 }
 
 #[derive(Clone, Debug)]
@@ -159,6 +186,19 @@ impl Rewriter {
         self.rewrite_for(Probes::OfParks, class, &mut Parks)
     }
 
+    /// Rewrites a class with methods that JDBC's statements and connections have ([`StatementMethod`]): those that are
+    /// selected call [`probe::ENTERED`], and [`probe::RETURNED`], [`probe::PREPARED`] or [`probe::FAILED`].
+    ///
+    /// # Errors
+    /// As [`rewrite`](Self::rewrite).
+    pub fn rewrite_statements(
+        &mut self,
+        class: &[u8],
+        selector: &mut dyn Selector,
+    ) -> Result<Outcome> {
+        self.rewrite_for(Probes::OfStatements, class, selector)
+    }
+
     fn rewrite_for(
         &mut self,
         probes_for: Probes,
@@ -189,7 +229,8 @@ impl Rewriter {
         let mut work = ClassWork {
             info,
             has_super_class: super_class != 0,
-            has_probes: pool.names_probes && has_probes(methods.clone(), &pool, version),
+            has_probes: pool.names_probes
+                && has_probes(methods.clone(), &pool, version, probes_for.class()),
             effects: EffectCache::new(slots),
             pool: &pool,
             calls,
@@ -235,11 +276,12 @@ fn has_probes<'a>(
     mut methods: Cursor<'a>,
     pool: &ConstantPool<'a, '_>,
     version: (u16, u16),
+    class: &str,
 ) -> bool {
     let mut look = || -> Result<bool> {
         for _ in 0..methods.u2()? {
             if let Code::Attribute(code) = RawMethod::read(&mut methods, pool, version)?.code
-                && calls_probe(&code.bytecode, pool)?
+                && calls_probe(&code.bytecode, pool, class)?
             {
                 return Ok(true);
             }
@@ -249,12 +291,12 @@ fn has_probes<'a>(
     look().unwrap_or(true)
 }
 
-fn calls_probe(code: &Bytecode<'_>, pool: &ConstantPool<'_, '_>) -> Result<bool> {
+fn calls_probe(code: &Bytecode<'_>, pool: &ConstantPool<'_, '_>, class: &str) -> Result<bool> {
     let mut next = Pc(0);
     while let Some((instruction, after)) = code.instruction(next)? {
         next = after;
         if let [INVOKESTATIC, a, b] = *instruction.bytes
-            && pool.member_class(CpIndex(u16::from_be_bytes([a, b])))? == *probe::CLASS
+            && pool.member_class(CpIndex(u16::from_be_bytes([a, b])))? == *class
         {
             return Ok(true);
         }
@@ -400,7 +442,9 @@ impl ClassWork<'_, '_> {
                     self.pool,
                     method.attributes,
                 );
-                if !selector.selects(&self.info, &info) {
+                let is_other =
+                    self.probes_for == Probes::OfStatements && statement_method(&info).is_none();
+                if is_other || !selector.selects(&self.info, &info) {
                     return Ok(false);
                 }
                 if self.has_probes {
@@ -425,7 +469,7 @@ impl ClassWork<'_, '_> {
     ) -> Result<std::result::Result<bool, Skip>> {
         let needs_frames = self.info.major_version >= FIRST_WITH_FRAMES;
         let is_constructor = info.name == *"<init>" && self.has_super_class;
-        self.map.start(&code.bytecode);
+        self.map.start(&code.bytecode, self.probes_for.entry_length());
         let mut found = Found::default();
         if is_constructor {
             let parameters = parameter_count(info.descriptor)?;
@@ -462,6 +506,10 @@ impl ClassWork<'_, '_> {
         let constants = match self.probes_for {
             Probes::OfCalls => self.probes.of_method(pool, appended, id, needs),
             Probes::OfParks => self.probes.of_park(pool, appended, blocker(info), needs),
+            Probes::OfStatements => match statement_method(info) {
+                Some(what) => self.probes.of_statement(pool, appended, (id, what), needs),
+                None => return Ok(Ok(false)),
+            },
         };
         let constants = match constants {
             Ok(constants) => constants,
