@@ -109,5 +109,6 @@ fn main() -> Result<(), Box<dyn error::Error>> {
     let out = env::var("OUT_DIR")?;
     fs::write(Path::new(&out).join("probe.class"), probe_class::fast()?)?;
     fs::write(Path::new(&out).join("plain_probe.class"), probe_class::plain()?)?;
+    fs::write(Path::new(&out).join("statement_probe.class"), probe_class::statements()?)?;
     Ok(())
 }

@@ -12,7 +12,7 @@ use ristretto_classfile::{
 use crate::call_site::{CallSite, HANDLE, SITE};
 use crate::instructions::{
     Called, MAX_INLINE_SIZE, Native, calls_of, front, guard, is_open, length, plain_guard,
-    rest_of_end, sum_of,
+    rest_of_end, statement_guard, sum_of,
 };
 
 type Result<T> = std::result::Result<T, Box<dyn error::Error>>;
@@ -26,7 +26,7 @@ const PARKS: [(&str, &str); 2] =
 
 /// The class whose methods can be compiled out.
 pub(crate) fn fast() -> Result<Vec<u8>> {
-    let mut class = Class::new()?;
+    let (mut class, muted) = Class::of_calls()?;
     let compiled_out = class.pool.add_field_ref(class.this, "compiledOut", "[B")?;
     let state = CallSite::new(&mut class.pool, class.this, "state")?;
     let trial = CallSite::new(&mut class.pool, class.this, "trial")?;
@@ -40,7 +40,7 @@ pub(crate) fn fast() -> Result<Vec<u8>> {
     let mut inlined = vec!["Ljdk/internal/vm/annotation/ForceInline;"];
     inlined.extend(HIDDEN);
     let (inlined, hidden) = (class.annotations(&inlined)?, class.annotations(&HIDDEN)?);
-    let (on, muted) = (class.on, class.muted);
+    let on = class.on;
     for name in PROBES {
         let native = class.native(name)?;
         if name == probe::END {
@@ -68,22 +68,63 @@ pub(crate) fn fast() -> Result<Vec<u8>> {
     let is_open = class.pool.add_method_ref(class.this, "isOpen", "()I")?;
     class.helper("countOpen", "(I)I", sum_of(is_open))?;
     class.helper("renewTrial", "()V", trial.renew())?;
-    class.finish()
+    class.finish(muted)
 }
 
 /// The class that relies on no HotSpot internals.
 pub(crate) fn plain() -> Result<Vec<u8>> {
-    let mut class = Class::new()?;
+    let (mut class, muted) = Class::of_calls()?;
     let hidden = class.annotations(&HIDDEN)?;
     for name in PROBES {
         let native = class.native(name)?;
-        let guard = plain_guard(class.on, class.muted, &native);
+        let guard = plain_guard(class.on, muted, &native);
         if length(&guard)? <= MAX_INLINE_SIZE {
             return Err("C1 would put the plain guard into callers".into());
         }
         class.probe(name, PUBLIC, guard, &hidden)?;
     }
-    class.finish()
+    class.finish(muted)
+}
+
+/// The class that the probes of JDBC drivers call:
+///
+/// ```java
+/// public final class $TProfilerSql {                // package java.lang
+///     @Stable private static byte[] matches;        // by id: 1 if the class is no statement, 2 if it is one
+///     private static volatile boolean on;
+///     @Hidden public static void Entered(int id, Object self, Object text) {
+///         if (matches[id] != 2) return;
+///         if (on) entered0(id, self, text);
+///     }                                             // and Returned(int), Failed(int)
+///     @Hidden public static void Prepared(Object statement) { if (on) prepared0(statement); }
+/// }
+/// ```
+/// An element is set once, before any method of its class runs: the JIT treats it as a constant.
+pub(crate) fn statements() -> Result<Vec<u8>> {
+    let mut class = Class::new(probe::STATEMENT_CLASS)?;
+    let matches = class.pool.add_field_ref(class.this, "matches", "[B")?;
+    let stable = class.annotations(&["Ljdk/internal/vm/annotation/Stable;"])?;
+    class.field("matches", bytes(), FieldAccessFlags::empty(), vec![stable])?;
+    let hidden = class.annotations(&HIDDEN)?;
+    for (name, descriptor, loads) in [
+        (
+            probe::ENTERED,
+            probe::ENTERED_DESCRIPTOR,
+            vec![Instruction::Iload_0, Instruction::Aload_1, Instruction::Aload_2],
+        ),
+        (probe::RETURNED, probe::DESCRIPTOR, vec![Instruction::Iload_0]),
+        (probe::FAILED, probe::DESCRIPTOR, vec![Instruction::Iload_0]),
+        (probe::PREPARED, probe::PREPARED_DESCRIPTOR, vec![Instruction::Aload_0]),
+    ] {
+        let native = format!("{}0", name.to_lowercase());
+        class.method(&native, descriptor, PRIVATE | MethodAccessFlags::NATIVE, vec![hidden.clone()])?;
+        let native = class.pool.add_method_ref(class.this, native.as_str(), descriptor)?;
+        let matches = (name != probe::PREPARED).then_some(matches);
+        let code = statement_guard(matches, class.on, loads, native);
+        let attributes = vec![class.code(4, code), hidden.clone()];
+        class.method(name, descriptor, PUBLIC, attributes)?;
+    }
+    class.write()
 }
 
 /// The native method behind [`probe::THREW`]: see `Native::OfThrown`.
@@ -111,29 +152,35 @@ struct Class {
     super_class: u16,
     code: u16,
     on: u16,
-    muted: u16,
     fields: Vec<Field>,
     methods: Vec<Method>,
 }
 
 impl Class {
-    fn new() -> Result<Self> {
+    /// A class with the field `on`.
+    fn new(name: &str) -> Result<Self> {
         let mut pool = ConstantPool::default();
-        let this = pool.add_class(probe::CLASS)?;
+        let this = pool.add_class(name)?;
         let super_class = pool.add_class("java/lang/Object")?;
         let on = pool.add_field_ref(this, "on", "Z")?;
-        let muted = pool.add_field_ref(this, "muted", "[B")?;
         let code = pool.add_utf8("Code")?;
         let (fields, methods) = (Vec::new(), Vec::new());
-        let mut class = Self { pool, this, super_class, code, on, muted, fields, methods };
+        let mut class = Self { pool, this, super_class, code, on, fields, methods };
         class.field(
             "on",
             FieldType::Base(BaseType::Boolean),
             FieldAccessFlags::VOLATILE,
             vec![],
         )?;
-        class.field("muted", bytes(), FieldAccessFlags::empty(), vec![])?;
         Ok(class)
+    }
+
+    /// The class of calls, and its field `muted`.
+    fn of_calls() -> Result<(Self, u16)> {
+        let mut class = Self::new(probe::CLASS)?;
+        let muted = class.pool.add_field_ref(class.this, "muted", "[B")?;
+        class.field("muted", bytes(), FieldAccessFlags::empty(), vec![])?;
+        Ok((class, muted))
     }
 
     fn annotations(&mut self, names: &[&str]) -> Result<Attribute> {
@@ -228,7 +275,7 @@ impl Class {
     }
 
     /// Adds the methods that both forms have, and writes the class.
-    fn finish(mut self) -> Result<Vec<u8>> {
+    fn finish(mut self, muted: u16) -> Result<Vec<u8>> {
         for (name, descriptor) in PARKS {
             let hidden = self.annotations(&HIDDEN)?;
             self.method(name, descriptor, PUBLIC | MethodAccessFlags::NATIVE, vec![hidden])?;
@@ -237,13 +284,17 @@ impl Class {
         for name in PROBES {
             let probe = self.pool.add_method_ref(self.this, name, descriptor_of(name))?;
             probes.push(match name {
-                probe::THREW => Called::WithObject(probe, self.muted),
+                probe::THREW => Called::WithObject(probe, muted),
                 _ => Called::WithId(probe),
             });
         }
         let two = calls_of(probes.get(..2).unwrap_or_default());
         self.helper("calibrate", "(II)V", two)?;
         self.helper("exercise", "(II)V", calls_of(&probes))?;
+        self.write()
+    }
+
+    fn write(self) -> Result<Vec<u8>> {
         let class = ClassFile {
             version: JAVA_5,
             constant_pool: self.pool,
