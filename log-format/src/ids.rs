@@ -76,6 +76,11 @@ id! {
 }
 
 id! {
+    /// An SQL statement: a text without literals, and its database.
+    StatementId(u32)
+}
+
+id! {
     /// What `Thread.getId()` returns. A thread that has none, or whose id is unknown, has [`NONE`](Self::NONE).
     JavaThreadId(u64)
 }

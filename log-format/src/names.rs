@@ -55,11 +55,17 @@ pub enum Table {
     ExceptionExamples,
     /// `traces.csv`: stacks of calls of traced methods.
     Traces,
+    /// `statements.csv`: texts of SQL statements.
+    Statements,
+    /// `sql.csv`: exact statistics of all SQL statements, by interval.
+    Sql,
+    /// `slow_sql.csv`: SQL statements at or over the threshold of `sql`.
+    SlowSql,
 }
 
 impl Table {
     /// All tables, names before the rows that use them.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 19] = [
         Self::Methods,
         Self::Threads,
         Self::Stacks,
@@ -76,6 +82,9 @@ impl Table {
         Self::Exceptions,
         Self::ExceptionExamples,
         Self::Traces,
+        Self::Statements,
+        Self::Sql,
+        Self::SlowSql,
     ];
 
     /// The table's name in file names.
@@ -98,6 +107,9 @@ impl Table {
             Self::Exceptions => "exceptions",
             Self::ExceptionExamples => "exception_examples",
             Self::Traces => "traces",
+            Self::Statements => "statements",
+            Self::Sql => "sql",
+            Self::SlowSql => "slow_sql",
         }
     }
 }

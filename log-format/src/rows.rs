@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use crate::histogram::Histogram;
-use crate::ids::{FrameId, JavaThreadId, MethodId, SampledStackId, StackId, ThreadId};
+use crate::ids::{FrameId, JavaThreadId, MethodId, SampledStackId, StackId, StatementId, ThreadId};
 use crate::names::Table;
 
 /// A row of one of the tables.
@@ -272,6 +272,62 @@ row! {
 }
 
 row! {
+    /// Names an SQL statement.
+    StatementRow in Statements {
+        /// Statement id.
+        id: StatementId,
+        /// URL of the database without secrets, or empty if it is unknown.
+        url: String,
+        /// The text with `?` for literals; `[unknown statement]`, or `[other statements]`.
+        text: String,
+    }
+}
+
+row! {
+    /// Exact statistics of all executions of an SQL statement that ended in an interval.
+    SqlRow in Sql {
+        /// When the interval began.
+        start_ns: u64,
+        /// Statement id.
+        statement: StatementId,
+        /// Method id of the innermost measured call in progress, 0 for none.
+        method: MethodId,
+        /// Executions that ended.
+        executions: u64,
+        /// Those of them that threw.
+        throws: u64,
+        /// Their time.
+        total_ns: u64,
+        /// The longest.
+        max_ns: u64,
+        /// Durations of all of them.
+        hist: Histogram,
+    }
+}
+
+row! {
+    /// An execution of an SQL statement at or over the threshold of `sql`.
+    SlowSqlRow in SlowSql {
+        /// When it began.
+        start_ns: u64,
+        /// Thread id.
+        thread: ThreadId,
+        /// Statement id.
+        statement: StatementId,
+        /// How long it took.
+        total_ns: u64,
+        /// How it ended.
+        exit: Exit,
+        /// The text with its literals, if the option `sql_literals` is on.
+        text: String,
+        /// Sampled stack id.
+        sampled_stack: SampledStackId,
+        /// Call path of instrumented methods, 0 for none.
+        stack: StackId,
+    }
+}
+
+row! {
     /// Sampled objects that a thread allocated in a second, with the same stack.
     AllocationRow in Allocations {
         /// When the second began.
@@ -516,6 +572,12 @@ pub mod counter {
     pub const LOCK_WAITS_LOST: &str = "lock_waits_lost";
     /// Seconds in which waits for monitors were not counted, because there were too many.
     pub const LOCK_SECONDS_SKIPPED: &str = "lock_seconds_skipped";
+    /// Executions of SQL statements that ended.
+    pub const SQL_EXECUTIONS: &str = "sql_executions";
+    /// Slow executions not written: too many at once, or the hour's budget.
+    pub const SLOW_SQL_DROPPED: &str = "slow_sql_dropped";
+    /// Executions of SQL statements not counted for lack of memory.
+    pub const SQL_LOST: &str = "sql_lost";
     /// Signals that looked like the sampler's, and that somebody else sent.
     pub const FOREIGN_SIGNALS: &str = "foreign_signals";
     /// Loads of the stack walker that would have been a crash.
@@ -568,6 +630,15 @@ mod tests {
         assert_eq!(
             columns(ExceptionExampleRow::COLUMNS),
             "start_ns,thread,class,message,sampled_stack,stack"
+        );
+        assert_eq!(columns(StatementRow::COLUMNS), "id,url,text");
+        assert_eq!(
+            columns(SqlRow::COLUMNS),
+            "start_ns,statement,method,executions,throws,total_ns,max_ns,hist"
+        );
+        assert_eq!(
+            columns(SlowSqlRow::COLUMNS),
+            "start_ns,thread,statement,total_ns,exit,text,sampled_stack,stack"
         );
     }
 }

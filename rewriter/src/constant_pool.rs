@@ -71,7 +71,9 @@ impl<'a, 's> ConstantPool<'a, 's> {
                 if text == STACK_MAP_TABLE.as_bytes() && stack_map_table.is_none() {
                     stack_map_table = u16::try_from(offsets.len()).ok().map(CpIndex);
                 }
-                names_probes |= [probe::CLASS, probe::STATEMENT_CLASS].iter().any(|class| text == class.as_bytes());
+                names_probes |= [probe::CLASS, probe::STATEMENT_CLASS]
+                    .iter()
+                    .any(|class| text == class.as_bytes());
             }
             // A class file of over 4 GiB does not exist: the JVM's interface takes an int.
             offsets.push(u32::try_from(offset).unwrap_or(u32::MAX));

@@ -117,7 +117,12 @@ pub(crate) fn statements() -> Result<Vec<u8>> {
         (probe::PREPARED, probe::PREPARED_DESCRIPTOR, vec![Instruction::Aload_0]),
     ] {
         let native = format!("{}0", name.to_lowercase());
-        class.method(&native, descriptor, PRIVATE | MethodAccessFlags::NATIVE, vec![hidden.clone()])?;
+        class.method(
+            &native,
+            descriptor,
+            PRIVATE | MethodAccessFlags::NATIVE,
+            vec![hidden.clone()],
+        )?;
         let native = class.pool.add_method_ref(class.this, native.as_str(), descriptor)?;
         let matches = (name != probe::PREPARED).then_some(matches);
         let code = statement_guard(matches, class.on, loads, native);

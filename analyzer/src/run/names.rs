@@ -97,7 +97,10 @@ impl Names {
                 | Table::Allocations
                 | Table::Exceptions
                 | Table::ExceptionExamples
-                | Table::Traces => {}
+                | Table::Traces
+                | Table::Statements
+                | Table::Sql
+                | Table::SlowSql => {}
             }
         }
         names
