@@ -67,7 +67,7 @@ pub const RETURNED: &str = "Returned";
 /// Called when an exception leaves it, before it is rethrown, with the id.
 pub const FAILED: &str = "Failed";
 
-/// Called instead of [`RETURNED`] with the statement that a connection has prepared, or null.
+/// Called instead of [`RETURNED`] with the statement or connection that the method returns, or null.
 pub const PREPARED: &str = "Prepared";
 /// Its descriptor.
 pub const PREPARED_DESCRIPTOR: &str = "(Ljava/lang/Object;)V";
@@ -84,8 +84,14 @@ pub enum StatementMethod {
     ExecutesBatch,
     /// `Statement.addBatch(String)`
     AddsText,
+    /// `Statement.clearBatch()`
+    ClearsBatch,
     /// `Connection.prepareStatement(String, ...)`, `prepareCall(String, ...)`
     Prepares,
+    /// `Connection.createStatement(...)`
+    Creates,
+    /// `Driver.connect(String, Properties)`
+    Connects,
 }
 
 impl StatementMethod {
@@ -114,16 +120,47 @@ impl StatementMethod {
                 parameters.is_empty().then_some(Self::ExecutesBatch)
             }
             ("addBatch", "V") => (more == Some("")).then_some(Self::AddsText),
+            ("clearBatch", "V") => parameters.is_empty().then_some(Self::ClearsBatch),
+            ("createStatement", "Ljava/sql/Statement;") => {
+                parameters.bytes().all(|of| of == b'I').then_some(Self::Creates)
+            }
+            ("connect", "Ljava/sql/Connection;") => {
+                (more == Some("Ljava/util/Properties;")).then_some(Self::Connects)
+            }
             ("prepareStatement", "Ljava/sql/PreparedStatement;")
             | ("prepareCall", "Ljava/sql/CallableStatement;") => more.map(|_| Self::Prepares),
             _ => None,
         }
     }
 
+    /// All of them.
+    pub const ALL: [Self; 8] = [
+        Self::ExecutesText,
+        Self::ExecutesPrepared,
+        Self::ExecutesBatch,
+        Self::AddsText,
+        Self::ClearsBatch,
+        Self::Prepares,
+        Self::Creates,
+        Self::Connects,
+    ];
+
     /// Whether its first parameter is a text.
     #[must_use]
     pub const fn takes_text(self) -> bool {
-        matches!(self, Self::ExecutesText | Self::AddsText | Self::Prepares)
+        matches!(self, Self::ExecutesText | Self::AddsText | Self::Prepares | Self::Connects)
+    }
+
+    /// Whether it executes a statement.
+    #[must_use]
+    pub const fn executes(self) -> bool {
+        matches!(self, Self::ExecutesText | Self::ExecutesPrepared | Self::ExecutesBatch)
+    }
+
+    /// Whether it returns a statement or a connection, for [`PREPARED`].
+    #[must_use]
+    pub const fn returns_object(self) -> bool {
+        matches!(self, Self::Prepares | Self::Creates | Self::Connects)
     }
 }
 
@@ -161,6 +198,17 @@ mod tests {
         assert_eq!(of("prepareStatement", "()Ljava/sql/PreparedStatement;"), None);
         let call = "(Ljava/lang/String;)Ljava/sql/CallableStatement;";
         assert_eq!(of("prepareCall", call), Some(Prepares));
+        assert_eq!(of("clearBatch", "()V"), Some(StatementMethod::ClearsBatch));
+        let created = "()Ljava/sql/Statement;";
+        assert_eq!(of("createStatement", created), Some(StatementMethod::Creates));
+        assert_eq!(
+            of("createStatement", "(III)Ljava/sql/Statement;"),
+            Some(StatementMethod::Creates)
+        );
+        assert_eq!(of("createStatement", "(J)Ljava/sql/Statement;"), None);
+        let connect = "(Ljava/lang/String;Ljava/util/Properties;)Ljava/sql/Connection;";
+        assert_eq!(of("connect", connect), Some(StatementMethod::Connects));
+        assert_eq!(of("connect", "(Ljava/lang/String;)Ljava/sql/Connection;"), None);
         assert_eq!(of("run", "()V"), None);
         assert_eq!(of("execute", ""), None);
     }

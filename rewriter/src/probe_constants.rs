@@ -201,7 +201,7 @@ impl ProbeConstants {
         };
         let entered = method(&mut self.start, probe::ENTERED, probe::ENTERED_DESCRIPTOR)?;
         let failed = method(&mut self.threw, probe::FAILED, probe::DESCRIPTOR)?;
-        let is_prepared = what == StatementMethod::Prepares;
+        let is_prepared = what.returns_object();
         let end = if is_prepared {
             method(&mut self.initialized, probe::PREPARED, probe::PREPARED_DESCRIPTOR)?
         } else {

@@ -94,36 +94,35 @@ pub(crate) fn plain() -> Result<Vec<u8>> {
 ///     private static volatile boolean on;
 ///     @Hidden public static void Entered(int id, Object self, Object text) {
 ///         if (matches[id] != 2) return;
-///         if (on) entered0(id, self, text);
-///     }                                             // and Returned(int), Failed(int)
-///     @Hidden public static void Prepared(Object statement) { if (on) prepared0(statement); }
+///         if (on) entered0(id, System.identityHashCode(self), text);
+///     }
+///     @Hidden public static void Returned(int id) { ... returned0(id); }         // and Failed(int)
+///     @Hidden public static void Prepared(Object made) {
+///         if (on) prepared0(System.identityHashCode(made));
+///     }
 /// }
 /// ```
-/// An element is set once, before any method of its class runs: the JIT treats it as a constant.
+/// The JIT treats an element that is not 0 as a constant.
 pub(crate) fn statements() -> Result<Vec<u8>> {
     let mut class = Class::new(probe::STATEMENT_CLASS)?;
     let matches = class.pool.add_field_ref(class.this, "matches", "[B")?;
     let stable = class.annotations(&["Ljdk/internal/vm/annotation/Stable;"])?;
     class.field("matches", bytes(), FieldAccessFlags::empty(), vec![stable])?;
     let hidden = class.annotations(&HIDDEN)?;
-    for (name, descriptor, loads) in [
-        (
-            probe::ENTERED,
-            probe::ENTERED_DESCRIPTOR,
-            vec![Instruction::Iload_0, Instruction::Aload_1, Instruction::Aload_2],
-        ),
-        (probe::RETURNED, probe::DESCRIPTOR, vec![Instruction::Iload_0]),
-        (probe::FAILED, probe::DESCRIPTOR, vec![Instruction::Iload_0]),
-        (probe::PREPARED, probe::PREPARED_DESCRIPTOR, vec![Instruction::Aload_0]),
+    let hash = Instruction::Invokestatic(class.identity_hash()?);
+    let entered =
+        vec![Instruction::Iload_0, Instruction::Aload_1, hash.clone(), Instruction::Aload_2];
+    let id = || vec![Instruction::Iload_0];
+    for (name, descriptor, native, loads) in [
+        (probe::ENTERED, probe::ENTERED_DESCRIPTOR, "(IILjava/lang/Object;)V", entered),
+        (probe::RETURNED, probe::DESCRIPTOR, "(I)V", id()),
+        (probe::FAILED, probe::DESCRIPTOR, "(I)V", id()),
+        (probe::PREPARED, probe::PREPARED_DESCRIPTOR, "(I)V", vec![Instruction::Aload_0, hash]),
     ] {
-        let native = format!("{}0", name.to_lowercase());
-        class.method(
-            &native,
-            descriptor,
-            PRIVATE | MethodAccessFlags::NATIVE,
-            vec![hidden.clone()],
-        )?;
-        let native = class.pool.add_method_ref(class.this, native.as_str(), descriptor)?;
+        let native_name = format!("{}0", name.to_lowercase());
+        let flags = PRIVATE | MethodAccessFlags::NATIVE;
+        class.method(&native_name, native, flags, vec![hidden.clone()])?;
+        let native = class.pool.add_method_ref(class.this, native_name.as_str(), native)?;
         let matches = (name != probe::PREPARED).then_some(matches);
         let code = statement_guard(matches, class.on, loads, native);
         let attributes = vec![class.code(4, code), hidden.clone()];
@@ -261,6 +260,11 @@ impl Class {
         Ok(())
     }
 
+    fn identity_hash(&mut self) -> Result<u16> {
+        let system = self.pool.add_class("java/lang/System")?;
+        Ok(self.pool.add_method_ref(system, "identityHashCode", "(Ljava/lang/Object;)I")?)
+    }
+
     /// Adds the native method of a probe.
     fn native(&mut self, probe: &str) -> Result<Native> {
         let name = format!("{}0", probe.to_lowercase());
@@ -273,9 +277,7 @@ impl Class {
         }
         let get_class =
             self.pool.add_method_ref(self.super_class, "getClass", "()Ljava/lang/Class;")?;
-        let system = self.pool.add_class("java/lang/System")?;
-        let identity_hash =
-            self.pool.add_method_ref(system, "identityHashCode", "(Ljava/lang/Object;)I")?;
+        let identity_hash = self.identity_hash()?;
         Ok(Native::OfThrown { native, get_class, identity_hash })
     }
 
