@@ -28,6 +28,7 @@ use crate::error::Error;
 use crate::instrument::first_pause;
 use crate::instrument::load_hook;
 use crate::instrument::methods::Methods;
+use crate::instrument::statement_probes;
 use crate::instrument::virtual_loops;
 use crate::jvm::class_names;
 use crate::jvm::error::JvmError;
@@ -48,6 +49,7 @@ use crate::session::attach_protocol;
 use crate::session::claim::{Arrival, Claimant, Stage, Started};
 use crate::session::phase;
 use crate::session::run_info;
+use crate::statements;
 use crate::stderr::message;
 use crate::sys::native_thread::{self, Priority, within};
 
@@ -133,12 +135,18 @@ impl Agent for TProfiler {
     fn class_prepare(&self, context: CallbackContext<'_>, event: ClassEvent) {
         if let Some(jni) = context.jni() {
             // SAFETY: the reference is the event's.
-            unsafe { sampling::methods::prepared(context.jvmti(), jni, event.class()) };
+            unsafe {
+                sampling::methods::prepared(context.jvmti(), jni, event.class());
+                statement_probes::prepared(context.jvmti(), jni, event.class());
+            }
         }
     }
 
     fn thread_end(&self, context: CallbackContext<'_>, event: ThreadEvent) {
         threads::ended();
+        if let Some(jni) = context.jni() {
+            statements::thread_ended(jni);
+        }
         let note_name = |own: OwnThread<'_>| {
             if let Some(jni) = context.jni() {
                 // With -Xcheck:jni, the JVM would complain that native code detaches without having asked.

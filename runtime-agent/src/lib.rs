@@ -33,6 +33,7 @@ mod sampling;
 mod schedule;
 mod self_test;
 mod session;
+mod statements;
 mod stderr;
 mod sys;
 mod traces;

@@ -246,6 +246,11 @@ fn add_sampling(answer: &mut Answer, sampling: &SamplingFigures) {
     answer.add("lock waits dropped", sampling.lock_waits.dropped);
     answer.add("lock waits lost", sampling.lock_waits.lost);
     answer.add("lock seconds skipped", sampling.lock_waits.seconds_skipped);
+    if let Some(statements) = sampling.statements {
+        answer.add("sql executions", statements.executions);
+        answer.add("slow sql dropped", statements.dropped);
+        answer.add("sql lost", statements.lost);
+    }
     add_allocation_figures(answer, sampling);
     add_trace_figures(answer, sampling);
     if let Some(why) = &sampling.stopped {

@@ -1,5 +1,7 @@
 //! Answers on methods, calls and threads.
 
+use std::borrow::Cow;
+
 use log_format::human;
 use log_format::method_state::MethodState;
 use log_format::writer::one_line;
@@ -77,9 +79,12 @@ pub(super) fn add_top(answer: &mut Answer, top: &Hottest, names: &[(Method, bool
     add_events(answer, &top.events);
 }
 
-/// Adds lock waits, allocations and exceptions.
+/// The most characters of a statement in a line.
+const LONGEST_STATEMENT: usize = 500;
+
+/// Adds lock waits, statements, allocations and exceptions.
 fn add_events(answer: &mut Answer, events: &HotEvents) {
-    let HotEvents { locks, lock_seconds_skipped, allocations, exceptions } = events;
+    let HotEvents { locks, lock_seconds_skipped, statements, allocations, exceptions } = events;
     let mut rows = Vec::new();
     for event in locks {
         let (waits, ns) = sums(event);
@@ -91,6 +96,14 @@ fn add_events(answer: &mut Answer, events: &HotEvents) {
         answer.line("lock waits not counted", format!("in {lock_seconds_skipped} s of the run"));
     }
     answer.value("lock_seconds_skipped", *lock_seconds_skipped);
+    for event in statements {
+        let (executions, ns) = sums(event);
+        let line = format!("{} in {executions} executions, {}", human::duration(ns), named(event));
+        answer.line("sql", line);
+        let values = json!({ "executions": executions, "total_ns": ns });
+        rows.push(event_value(event, "statement", values));
+    }
+    answer.value("statements", std::mem::take(&mut rows));
     for event in allocations {
         let (objects, bytes) = sums(event);
         let line = format!("{} in {objects} objects, {}", human::bytes(bytes), named(event));
@@ -112,10 +125,18 @@ fn sums(event: &HotEvent) -> (u64, u64) {
     (count.max(0).unsigned_abs(), amount.max(0).unsigned_abs())
 }
 
-/// The class, and the method if it is known.
+/// The beginning of a statement; a class's name is shorter.
+fn short(text: &str) -> Cow<'_, str> {
+    match text.char_indices().nth(LONGEST_STATEMENT) {
+        Some((end, _)) => format!("{}...", text.get(..end).unwrap_or_default()).into(),
+        None => text.into(),
+    }
+}
+
+/// The class or statement, and the method if it is known.
 fn named(event: &HotEvent) -> String {
     let method = event.method.as_ref().map(|method| format!(", {}", method.line_name()));
-    one_line(&event.class) + &method.unwrap_or_default()
+    one_line(&short(&event.class)) + &method.unwrap_or_default()
 }
 
 /// An object with the class under `key`, the method, which is `null` if it is not known, and values.

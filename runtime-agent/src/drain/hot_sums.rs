@@ -26,7 +26,7 @@ impl EventSum {
     }
 }
 
-/// Events of a class, in a method if that is known, as `top` shows them.
+/// Events of a class, or executions of a statement, in a method if that is known, as `top` shows them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct HotEvent {
     pub class: String,
@@ -40,6 +40,8 @@ pub(crate) struct HotEvents {
     pub locks: Vec<HotEvent>,
     /// Seconds of the run in which waits were not counted.
     pub lock_seconds_skipped: u64,
+    /// SQL statements, by text.
+    pub statements: Vec<HotEvent>,
     pub allocations: Vec<HotEvent>,
     pub exceptions: Vec<HotEvent>,
 }

@@ -8,8 +8,9 @@ use log_format::rows::{LockRow, LockWaitRow, counter};
 use crate::drain::hot_sums::HotSums;
 use crate::drain::samples::{Context, Samples};
 use crate::jvm::class_names;
-use crate::locks::{self, Counts, LongWait, Owner, WaitSum};
+use crate::locks::{self, Counts, LongWait, Owner};
 use crate::log::run_log::Now;
+use crate::probe::time_sum::TimeSum;
 use crate::sampling::sampler::Sampler;
 use crate::sys::clock;
 
@@ -20,7 +21,7 @@ pub(super) struct LockWaits {
     before: Counts,
     over_budget: u64,
     /// All waits of the interval, by the lock's class and the method.
-    sums: HashMap<(u32, MethodId), WaitSum>,
+    sums: HashMap<(u32, MethodId), TimeSum>,
     /// Those for locks: how many, and their time.
     pub(super) hot: HotSums<(u32, MethodId)>,
 }
@@ -36,10 +37,9 @@ impl LockWaits {
     /// Adds the waits that have ended since the last call.
     pub(super) fn collect(&mut self) {
         for (key, sum) in locks::take_sums() {
-            self.sums.entry(key).or_insert(WaitSum::NONE).merge(&sum);
+            self.sums.entry(key).or_insert(TimeSum::NONE).merge(&sum);
             if locks::may_have_owner(key.0) {
-                let (waits, ns) = sum.waits_and_ns();
-                self.hot.add(key, waits.cast_signed(), ns.cast_signed());
+                self.hot.add(key, sum.count().cast_signed(), sum.total_ns().cast_signed());
             }
         }
     }
@@ -49,12 +49,13 @@ impl LockWaits {
         self.collect();
         let mut sums: Vec<_> = std::mem::take(&mut self.sums).into_iter().collect();
         sums.sort_unstable_by_key(|(key, _)| *key);
-        sums.iter().map(|((class, method), sum)| sum.row(start_ns, *class, *method)).collect()
+        let row = |((class, method), sum): &_| locks::sum_row(start_ns, *class, *method, sum);
+        sums.iter().map(row).collect()
     }
 
     /// Approximate memory that they use.
     pub(super) fn bytes(&self) -> usize {
-        self.sums.capacity() * size_of::<((u32, MethodId), WaitSum)>() + self.hot.bytes()
+        self.sums.capacity() * size_of::<((u32, MethodId), TimeSum)>() + self.hot.bytes()
     }
 
     /// Counts waits that are not written, to leave the hour's budget to recorded calls.

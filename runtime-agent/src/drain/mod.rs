@@ -19,6 +19,7 @@ mod sampled_stacks;
 mod sampled_threads;
 pub(crate) mod samples;
 pub(crate) mod seconds;
+mod statements;
 pub(crate) mod sums;
 pub(crate) mod thread_ids;
 pub(crate) mod thread_reader;

@@ -3,12 +3,13 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use log_format::ids::{FrameId, MethodId, SampledStackId, StackId, ThreadId};
-use log_format::rows::{FrameRow, MethodRow, SampledStackRow, StackRow, ThreadRow};
+use log_format::ids::{FrameId, MethodId, SampledStackId, StackId, StatementId, ThreadId};
+use log_format::rows::{FrameRow, MethodRow, SampledStackRow, StackRow, StatementRow, ThreadRow};
 use log_format::writer::one_line;
 
 use crate::drain::call_paths::CallPaths;
 use crate::drain::samples::Samples;
+use crate::drain::statements::StatementIds;
 use crate::drain::thread_ids::ThreadIds;
 use crate::drain::thread_reader::{JavaThreads, KnownThread};
 use crate::instrument::methods::Methods;
@@ -28,6 +29,7 @@ pub(crate) struct Registry {
     pub ended: HashMap<ThreadId, ThreadRow>,
     pub java: Box<dyn JavaThreads>,
     pub samples: Samples,
+    pub statements: StatementIds,
 }
 
 impl Registry {
@@ -41,6 +43,7 @@ impl Registry {
             ended: HashMap::new(),
             java,
             samples: Samples::new(),
+            statements: StatementIds::default(),
         }
     }
 }
@@ -51,7 +54,13 @@ impl Registry {
         let threads = self.threads.capacity() * size_of::<(usize, KnownThread)>();
         let of_threads: usize = self.threads.values().map(KnownThread::bytes).sum();
         let ended = self.ended.capacity() * size_of::<(ThreadId, ThreadRow)>();
-        threads + of_threads + ended + self.paths.bytes() + self.ids.bytes() + self.samples.bytes()
+        threads
+            + of_threads
+            + ended
+            + self.paths.bytes()
+            + self.ids.bytes()
+            + self.samples.bytes()
+            + self.statements.bytes()
     }
 }
 
@@ -88,6 +97,10 @@ impl Names for Registry {
 
     fn frame(&self, id: FrameId) -> Option<FrameRow> {
         self.samples.stacks().frame_row(id)
+    }
+
+    fn statement(&self, id: StatementId) -> Option<StatementRow> {
+        self.statements.row(id)
     }
 
     fn sampled_stack(&self, id: SampledStackId) -> Option<SampledStackRow> {

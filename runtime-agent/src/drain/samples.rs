@@ -31,6 +31,7 @@ use crate::sampling::cost;
 use crate::sampling::off_cpu::{OffCpuTime, Standing, Waiting};
 use crate::sampling::own_stack::OwnStack;
 use crate::sampling::sampler::{Sampler, TimerFigures};
+use crate::statements;
 use crate::sys::clock::{self, Anchors};
 
 const SECOND_NS: u64 = 1_000_000_000;
@@ -149,6 +150,15 @@ pub(crate) struct AllocationFigures {
     pub counts: SampleCounts,
 }
 
+/// Events so far, and what is missing.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct EventCounts {
+    pub lock_waits: locks::Counts,
+    pub allocations: SampleCounts,
+    pub traces: SampleCounts,
+    pub statements: statements::Counts,
+}
+
 /// What `status` says of samples and events.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct SamplingFigures {
@@ -163,6 +173,8 @@ pub(crate) struct SamplingFigures {
     pub lock_waits: locks::Counts,
     pub counts_parks: bool,
     pub allocations: AllocationFigures,
+    /// Executions of SQL statements, if they are counted.
+    pub statements: Option<statements::Counts>,
     /// Stacks of traced methods' calls, and how many times as few are taken as was asked for.
     pub traces: SampleCounts,
     pub trace_factor: u64,
@@ -469,13 +481,8 @@ impl Samples {
     }
 
     /// What `status` says of them.
-    pub(super) fn figures(
-        &self,
-        sampler: &Sampler<'_>,
-        lock_waits: locks::Counts,
-        allocations: SampleCounts,
-        traces: SampleCounts,
-    ) -> SamplingFigures {
+    pub(super) fn figures(&self, sampler: &Sampler<'_>, counts: EventCounts) -> SamplingFigures {
+        let EventCounts { lock_waits, allocations, traces, statements } = counts;
         SamplingFigures {
             timers: sampler.timer_figures(),
             cpu: CpuSampleFigures {
@@ -497,6 +504,7 @@ impl Samples {
                 interval_bytes: allocations::interval(),
                 counts: allocations,
             },
+            statements: sampler.sql().map(|_| statements),
             traces,
             trace_factor: traced::factor(),
             stopped: sampler.stopped().cloned(),

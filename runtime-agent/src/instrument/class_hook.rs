@@ -179,6 +179,11 @@ impl ClassHook {
         verdict(class).and(verdict(name))
     }
 
+    /// Whether the options exclude the classes of a loader.
+    pub(crate) fn excludes_loader(&self, loader: &Loader) -> bool {
+        self.filters.excluded_loader(loader).is_some()
+    }
+
     /// Excludes a selected class, because it is the JDK's.
     pub(crate) fn leave_out_jdk(&self, name: &str) {
         self.log(name, format_args!("excluded, not a class of the application"));

@@ -6,10 +6,10 @@ use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 use std::time::Instant;
 
 use jvmti_bindings::env::{JniEnv, Jvmti};
-use jvmti_bindings::prelude::{ClassFileLoadHookEvent, jvmti};
+use jvmti_bindings::prelude::{ClassFileLoadHookEvent, jni, jvmti};
 
 use crate::instrument::class_hook::ClassHook;
-use crate::instrument::park_probes;
+use crate::instrument::{park_probes, statement_probes};
 use crate::jvm::loaders::Loaders;
 use crate::stderr::message;
 
@@ -114,8 +114,43 @@ fn rewrite_class(
         // A loader may define a class without saying its name.
         _ => rewriter::class_name(bytes).ok()?.to_str(),
     };
-    let selected = load_hook.classes.selects(&name);
-    let loader = event.loader();
+    let with_probes = rewrite_calls(load_hook, (jvmti, jni), event, &name);
+    if event.loader().is_null() || !statement_probes::may_have_methods(bytes) {
+        return with_probes;
+    }
+    let before = with_probes.as_deref().unwrap_or(bytes);
+    let with_all = rewrite_statements(load_hook, (jvmti, jni), event.loader(), &name, before);
+    with_all.or(with_probes)
+}
+
+/// Inserts the probes of JDBC drivers, which the filters do not select, into a class of the application.
+fn rewrite_statements(
+    load_hook: &LoadHook,
+    (jvmti, jni): (&Jvmti, &JniEnv),
+    loader: jni::jobject,
+    name: &str,
+    bytes: &[u8],
+) -> Option<Vec<u8>> {
+    // SAFETY: the event's reference is good until the hook returns.
+    let known = unsafe { load_hook.loaders.get(jvmti, jni, loader) };
+    // SAFETY: as above.
+    let is_application =
+        unsafe { load_hook.loaders.is_application_class(jvmti, jni, loader, known.id, name) };
+    if !is_application || load_hook.classes.excludes_loader(&known) {
+        return None;
+    }
+    statement_probes::rewrite(jni, (known.id, name.to_owned()), bytes)
+}
+
+/// Inserts the probes of calls into the methods that the filters select.
+fn rewrite_calls(
+    load_hook: &LoadHook,
+    (jvmti, jni): (&Jvmti, &JniEnv),
+    event: &ClassFileLoadHookEvent<'_>,
+    name: &str,
+) -> Option<Vec<u8>> {
+    let (bytes, loader) = (event.class_data(), event.loader());
+    let selected = load_hook.classes.selects(name);
     let is_included = selected.as_ref().is_some_and(|selected| selected.is_included);
     if name == park_probes::CLASS && loader.is_null() && !is_included {
         return park_probes::rewrite(bytes);
@@ -125,10 +160,10 @@ fn rewrite_class(
     let known = unsafe { load_hook.loaders.get(jvmti, jni, loader) };
     // SAFETY: as above.
     let is_application =
-        || unsafe { load_hook.loaders.is_application_class(jvmti, jni, loader, known.id, &name) };
+        || unsafe { load_hook.loaders.is_application_class(jvmti, jni, loader, known.id, name) };
     if !is_included && !is_application() {
-        load_hook.classes.leave_out_jdk(&name);
+        load_hook.classes.leave_out_jdk(name);
         return None;
     }
-    load_hook.classes.rewrite(known, &name, selected, bytes)
+    load_hook.classes.rewrite(known, name, selected, bytes)
 }

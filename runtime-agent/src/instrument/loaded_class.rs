@@ -6,6 +6,7 @@ use jvmti_bindings::prelude::jni;
 
 use super::load_hook::LoadHook;
 use super::methods::ClassKey;
+use super::statement_probes;
 use crate::jvm::facts::internal_name;
 use crate::jvm::loaders::{LoaderId, Loaders};
 
@@ -32,6 +33,13 @@ impl<'c> LoadedClass<'c> {
         Some((loader.id, name))
     }
 
+    /// Whether it is one of a JDBC driver's that needs probes, and the JVM can change it.
+    pub(crate) fn is_of_driver(&self, load_hook: &LoadHook, key: &ClassKey) -> bool {
+        statement_probes::wants(key)
+            && self.is_application_class(load_hook, key.0, &key.1)
+            && self.is_modifiable()
+    }
+
     /// Whether the filters select it, and the JVM can change it.
     pub(crate) fn is_selected(&self, load_hook: &LoadHook, (loader, name): &ClassKey) -> bool {
         let Some(selection) = load_hook.classes.selects(name) else { return false };
@@ -39,6 +47,10 @@ impl<'c> LoadedClass<'c> {
             load_hook.classes.leave_out_jdk(name);
             return false;
         }
+        self.is_modifiable()
+    }
+
+    fn is_modifiable(&self) -> bool {
         // SAFETY: a live reference of this thread.
         unsafe { self.jvmti.is_modifiable_class(self.class) }.unwrap_or(false)
     }

@@ -3,6 +3,8 @@
 //! ```text
 //! load_hook         instruments classes while the JVM loads them
 //! class_hook        which classes are instrumented
+//! park_probes       probes of LockSupport
+//! statement_probes  probes of JDBC drivers
 //! guards            whose calls are turned away: muted, throttled
 //! method_states     what has become of the methods that a pattern names
 //! retransformation  which loaded classes are to be retransformed
@@ -46,5 +48,6 @@ pub(crate) mod restore;
 pub(crate) mod retransformation;
 mod stack_reader;
 pub(crate) mod stale_classes;
+pub(crate) mod statement_probes;
 pub(crate) mod virtual_loops;
 mod vm_thread;

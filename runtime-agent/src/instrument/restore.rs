@@ -15,7 +15,7 @@ use super::class_changes::ClassChanges;
 use super::load_hook;
 use super::loaded_class::LoadedClass;
 use crate::instrument::methods::{ClassKey, Methods};
-use crate::instrument::park_probes;
+use crate::instrument::{park_probes, statement_probes};
 use crate::options::retransform::Retransform;
 use crate::session::phase;
 
@@ -54,6 +54,7 @@ impl<'j> Restorer<'j> {
         }
         let begun = Instant::now();
         park_probes::end(self.jvmti, self.jni);
+        statement_probes::end();
         load_hook::take_passed();
         self.add();
         thread::sleep(IN_FLIGHT);

@@ -24,7 +24,9 @@ use super::methods::Methods;
 use super::park_probes;
 use super::postponed::Postponed;
 use super::stale_classes::StaleClasses;
+use super::statement_probes;
 use crate::options::retransform::Retransform;
+use crate::stderr::message;
 
 /// How long methods stay muted before they are retransformed out: for a short mute it is not worth it.
 const UNTIL_WITHDRAWN: Duration = Duration::from_secs(1);
@@ -75,9 +77,20 @@ impl<'j> Retransformation<'j> {
         let Self { jvmti, changes, stale, .. } = self;
         load_hook::open_hook(jvmti);
         let wanted = |class: &LoadedClass<'_>| {
-            class.key().filter(|key| stale.finds(key) || class.is_selected(load_hook, key))
+            class.key().filter(|key| {
+                stale.finds(key)
+                    || class.is_selected(load_hook, key)
+                    || class.is_of_driver(load_hook, key)
+            })
         };
         changes.add(wanted, || {});
+    }
+
+    /// JDBC drivers get probes from now on, whatever the filters select. The load hook opens next.
+    pub(crate) fn begin_statements(&self, jni: &JniEnv) {
+        if let Err(error) = statement_probes::begin(self.jvmti, jni) {
+            message!("sql: {error}; statements are not counted");
+        }
     }
 
     /// Inserts the probes of parks, whatever the filters select.

@@ -9,4 +9,6 @@ pub(crate) mod mounted_lately;
 pub(crate) mod natives;
 pub(crate) mod pauses;
 pub(crate) mod probe_class;
+pub(crate) mod statement_class;
+pub(crate) mod thread_key;
 pub(crate) mod virtual_threads;

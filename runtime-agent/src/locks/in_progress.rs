@@ -7,29 +7,8 @@ use jvmti_bindings::env::JniEnv;
 use jvmti_bindings::prelude::jni;
 use log_format::ids::{JavaThreadId, MethodId};
 
+pub(crate) use crate::jvm::thread_key::ThreadKey as Key;
 use crate::sys::memory::sharded::Sharded;
-
-/// Marks numbers of virtual threads; addresses are below it.
-const VIRTUAL: u64 = 1 << 63;
-
-/// A thread that waits: its number if it is virtual, else the address of its JNI environment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Key(u64);
-
-impl Key {
-    pub(super) fn of_virtual(number: JavaThreadId) -> Self {
-        Self(number.get() | VIRTUAL)
-    }
-
-    pub(super) fn of_platform(jni: &JniEnv) -> Self {
-        Self(jni.raw().addr() as u64)
-    }
-
-    /// The number of the virtual thread, if it is one.
-    pub(crate) fn virtual_thread(self) -> Option<JavaThreadId> {
-        (self.0 & VIRTUAL != 0).then(|| JavaThreadId::new(self.0 & !VIRTUAL))
-    }
-}
 
 /// Who has a monitor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,7 +43,7 @@ static WAITS: Sharded<InProgress> = Sharded::new();
 pub(super) fn begin(key: Key, wait: InProgress, jni: &JniEnv) -> bool {
     let mut before = wait;
     let is_there =
-        WAITS.change_or_insert(key.0, wait, |known| before = std::mem::replace(known, wait));
+        WAITS.change_or_insert(key.number(), wait, |known| before = std::mem::replace(known, wait));
     if before.monitor != wait.monitor {
         forget(&before, jni);
     }
@@ -72,7 +51,7 @@ pub(super) fn begin(key: Key, wait: InProgress, jni: &JniEnv) -> bool {
 }
 
 pub(super) fn end(key: Key, jni: &JniEnv) -> Option<InProgress> {
-    let wait = WAITS.remove(key.0)?;
+    let wait = WAITS.remove(key.number())?;
     forget(&wait, jni);
     Some(wait)
 }
@@ -100,7 +79,7 @@ pub(super) fn forget(wait: &InProgress, jni: &JniEnv) {
 /// A new local reference to the object for whose monitor a thread waits since `began`, or null. It is there once.
 pub(crate) fn take_monitor(key: Key, began: u64, jni: &JniEnv) -> jni::jobject {
     let mut weak = 0;
-    WAITS.change(key.0, |wait| {
+    WAITS.change(key.number(), |wait| {
         if wait.began == began {
             weak = std::mem::take(&mut wait.monitor);
         }
@@ -121,7 +100,7 @@ pub(crate) fn take_monitor(key: Key, began: u64, jni: &JniEnv) -> jni::jobject {
 pub(crate) fn all() -> Vec<(Key, InProgress)> {
     let mut all = Vec::new();
     if WAITS.len() > 0 {
-        WAITS.for_each(|key, wait| all.push((Key(key), *wait)));
+        WAITS.for_each(|key, wait| all.push((Key::new(key), *wait)));
     }
     all
 }
@@ -129,7 +108,7 @@ pub(crate) fn all() -> Vec<(Key, InProgress)> {
 /// Notes who has the monitor for which a thread waits since `began`; `false` if it has ended.
 pub(crate) fn set_owner(key: Key, began: u64, owner: Owner) -> bool {
     let mut is_it = false;
-    WAITS.change(key.0, |wait| {
+    WAITS.change(key.number(), |wait| {
         is_it = wait.began == began;
         if is_it {
             wait.owner = owner;

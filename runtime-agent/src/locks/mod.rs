@@ -30,7 +30,7 @@ pub(crate) use self::in_progress::{InProgress, Key, Owner, all, set_owner, take_
 pub(crate) use self::kinds::kind;
 pub(crate) use self::long_waits::{LongWait, take as take_long_waits};
 pub(crate) use self::parks::{blocker_of, owner_of};
-pub(crate) use self::sums::{WaitSum, take_sums};
+pub(crate) use self::sums::{row as sum_row, take_sums};
 pub(crate) use self::waits::{Counts, cost_ns, enter, entered, may_have_owner};
 
 /// Waits that have lasted so long outlive a pause.

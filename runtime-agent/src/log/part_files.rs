@@ -3,9 +3,11 @@
 use std::collections::{BTreeMap, HashSet};
 use std::hash::Hash;
 
-use log_format::ids::{FrameId, MethodId, SampledStackId, StackId, ThreadId};
+use log_format::ids::{FrameId, MethodId, SampledStackId, StackId, StatementId, ThreadId};
 use log_format::names::Table;
-use log_format::rows::{CallRow, FrameRow, MethodRow, Row, SampledStackRow, StackRow, ThreadRow};
+use log_format::rows::{
+    CallRow, FrameRow, MethodRow, Row, SampledStackRow, StackRow, StatementRow, ThreadRow,
+};
 
 use crate::log::sampled_row::SampledRow;
 use crate::log::table_file::TableFile;
@@ -20,6 +22,8 @@ pub(crate) trait Names {
     fn stack(&self, id: StackId) -> Option<StackRow>;
     /// The frame of sampled stacks with an id.
     fn frame(&self, id: FrameId) -> Option<FrameRow>;
+    /// The SQL statement with an id.
+    fn statement(&self, id: StatementId) -> Option<StatementRow>;
     /// The sampled stack with an id.
     fn sampled_stack(&self, id: SampledStackId) -> Option<SampledStackRow>;
 }
@@ -32,6 +36,7 @@ pub(super) struct PartFiles {
     stacks: HashSet<StackId>,
     frames: HashSet<FrameId>,
     sampled_stacks: HashSet<SampledStackId>,
+    statements: HashSet<StatementId>,
     /// Bytes written.
     pub bytes: u64,
     /// Bytes added since `RunLog::take_added`.
@@ -59,6 +64,7 @@ impl PartFiles {
         self.stacks.clear();
         self.frames.clear();
         self.sampled_stacks.clear();
+        self.statements.clear();
     }
 
     /// Begins new files because the old ones are gone. Adds their names again, because rows that wait need them.
@@ -80,6 +86,18 @@ impl PartFiles {
         for id in std::mem::take(&mut self.sampled_stacks) {
             self.name_sampled_stack(id, names);
         }
+        for id in std::mem::take(&mut self.statements) {
+            self.name_statement(id, names);
+        }
+    }
+
+    pub(super) fn name_statement(&mut self, id: StatementId, names: &dyn Names) {
+        if !self.statements.contains(&id)
+            && let Some(row) = names.statement(id)
+        {
+            self.statements.insert(id);
+            self.add(&[row]);
+        }
     }
 
     pub(super) fn name_sampled(&mut self, rows: &[impl SampledRow], names: &dyn Names) {
@@ -90,6 +108,7 @@ impl PartFiles {
             other.into_iter().for_each(|other| self.name_thread(other, names));
             self.name_stack(stack, names);
             self.name_sampled_stack(sampled_stack, names);
+            row.statement().into_iter().for_each(|id| self.name_statement(id, names));
             row.other_stack().into_iter().for_each(|id| self.name_sampled_stack(id, names));
         }
     }

@@ -16,7 +16,9 @@ use log_format::compression::Compression;
 use log_format::error::FileError;
 use log_format::ids::{MethodId, ThreadId};
 use log_format::names::{Hour, Part, RUN_JSON, Table, run_name};
-use log_format::rows::{CallRow, CounterRow, EventRow, ExceptionRow, LockRow, Row, StatsRow};
+use log_format::rows::{
+    CallRow, CounterRow, EventRow, ExceptionRow, LockRow, Row, SqlRow, StatsRow,
+};
 use log_format::run::Run;
 
 use crate::log::compress::{Background, Compressed};
@@ -206,6 +208,15 @@ impl RunLog {
 
     /// Adds the statistics of waits for monitors of one interval.
     pub(crate) fn add_locks(&mut self, rows: &[LockRow], names: &dyn Names) {
+        self.add_interval(rows, |row| (row.start_ns, row.method), names);
+    }
+
+    /// Adds the statistics of SQL statements of one interval.
+    pub(crate) fn add_sql(&mut self, rows: &[SqlRow], names: &dyn Names) {
+        if let Some(first) = rows.first() {
+            let part = self.part(Hour::of_unix_ns(first.start_ns));
+            rows.iter().for_each(|row| part.name_statement(row.statement, names));
+        }
         self.add_interval(rows, |row| (row.start_ns, row.method), names);
     }
 

@@ -1,12 +1,18 @@
 //! Rows with a sampled stack: when they ended, and what names they need.
 
-use log_format::ids::{SampledStackId, StackId, ThreadId};
-use log_format::rows::{AllocationRow, ExceptionExampleRow, LockWaitRow, Row, SampleRow, TraceRow};
+use log_format::ids::{SampledStackId, StackId, StatementId, ThreadId};
+use log_format::rows::{
+    AllocationRow, ExceptionExampleRow, LockWaitRow, Row, SampleRow, SlowSqlRow, TraceRow,
+};
 
 /// See the module.
 pub(crate) trait SampledRow: Row {
     /// When it began, and how long it took.
     fn time(&self) -> (u64, u64);
+    /// The SQL statement in it.
+    fn statement(&self) -> Option<StatementId> {
+        None
+    }
     /// The sampled stack of another thread in it.
     fn other_stack(&self) -> Option<SampledStackId> {
         None
@@ -47,5 +53,20 @@ impl SampledRow for LockWaitRow {
     }
     fn threads(&self) -> (ThreadId, Option<ThreadId>) {
         (self.thread, Some(self.owner))
+    }
+}
+
+impl SampledRow for SlowSqlRow {
+    fn time(&self) -> (u64, u64) {
+        (self.start_ns, self.total_ns)
+    }
+    fn statement(&self) -> Option<StatementId> {
+        Some(self.statement)
+    }
+    fn stacks(&self) -> (SampledStackId, StackId) {
+        (self.sampled_stack, self.stack)
+    }
+    fn threads(&self) -> (ThreadId, Option<ThreadId>) {
+        (self.thread, None)
     }
 }

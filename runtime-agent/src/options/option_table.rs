@@ -36,6 +36,10 @@ pub(super) const WALL_INTERVALS: RangeInclusive<Duration> =
 const LOCK_THRESHOLDS: RangeInclusive<Duration> =
     Duration::from_micros(10)..=Duration::from_secs(60);
 
+/// Thresholds of SQL statements.
+const SQL_THRESHOLDS: RangeInclusive<Duration> =
+    Duration::from_micros(1)..=Duration::from_secs(3_600);
+
 /// An option of the agent.
 pub struct OptionDef {
     /// Its key.
@@ -230,6 +234,27 @@ pub const OPTIONS: &[OptionDef] = &[
             Ok(())
         },
         show: |options| on_off(options.sampling.parks),
+    },
+    OptionDef {
+        key: "sql",
+        default: Some("off"),
+        help: "With cpu: count SQL statements, and record those that take at least this long, like 100ms",
+        set: |options, value, _| {
+            let why = "is neither off nor from 1us to 1h, like 100ms";
+            options.sampling.sql = off_or_within("sql", value, &SQL_THRESHOLDS, why)?;
+            Ok(())
+        },
+        show: |options| interval_text(options.sampling.sql),
+    },
+    OptionDef {
+        key: "sql_literals",
+        default: Some("off"),
+        help: "with sql, recorded statements have their literals, which may be secrets; or on",
+        set: |options, value, _| {
+            options.sampling.sql_literals = switch("sql_literals", value)?;
+            Ok(())
+        },
+        show: |options| on_off(options.sampling.sql_literals),
     },
     OptionDef {
         key: "alloc",

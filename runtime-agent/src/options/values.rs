@@ -126,6 +126,10 @@ pub struct SamplingOptions {
     pub lock: Option<Duration>,
     /// Whether waits for locks include parks.
     pub parks: bool,
+    /// Statements that take at least this long are recorded; `None` to count none.
+    pub sql: Option<Duration>,
+    /// Whether recorded statements have their literals, which may be secrets.
+    pub sql_literals: bool,
     /// How many bytes are between two sampled allocations; `None` for none.
     pub alloc: Option<u64>,
     /// The most of the CPU time that samples may take, in millionths; `None` for no cap.
@@ -141,6 +145,8 @@ impl Default for SamplingOptions {
             wall: Some(Duration::from_millis(100)),
             lock: Some(Duration::from_millis(1)),
             parks: true,
+            sql: None,
+            sql_literals: false,
             alloc: None,
             cap: Some(10_000),
             engine: None,

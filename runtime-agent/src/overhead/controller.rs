@@ -23,6 +23,7 @@ use crate::probe::CALIBRATION;
 use crate::probe::mute::{self, Cause};
 use crate::probe::traced;
 use crate::sampling::cost;
+use crate::statements;
 use crate::stderr::message;
 use crate::sys::clock::{self, as_u64};
 use crate::sys::run_delay::RunDelay;
@@ -75,6 +76,7 @@ impl Reading {
             sampling_ns: cost::total_ns()
                 + locks::cost_ns()
                 + allocations::cost_ns()
+                + statements::cost_ns()
                 + traces::cost_ns(),
             paused_ns: pauses::figures().total_ns,
         }

@@ -49,6 +49,7 @@ pub(crate) mod thrown;
 pub(crate) mod throws;
 #[cfg(test)]
 mod throws_tests;
+pub(crate) mod time_sum;
 pub(crate) mod totals;
 pub(crate) mod traced;
 

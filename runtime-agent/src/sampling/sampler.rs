@@ -28,6 +28,7 @@ use super::thread_list::ThreadList;
 use super::thread_names::ThreadNames;
 use super::{NoSamples, debug_info, methods, off_cpu, process_timer, signals, threads};
 use crate::allocations;
+use crate::instrument::statement_probes;
 use crate::jvm::error::JvmError;
 use crate::locks::{self, Key};
 use crate::options::SamplingOptions;
@@ -36,6 +37,7 @@ use crate::probe::thread::ThreadName;
 use crate::probe::{self, traced};
 use crate::self_test::jdk;
 use crate::session::phase;
+use crate::statements;
 use crate::stderr::message;
 use crate::sys::{clock, memory};
 use crate::traces;
@@ -99,6 +101,9 @@ pub(crate) struct Sampler<'j> {
     lock: Option<Duration>,
     /// Whether waits for locks include parks.
     parks: bool,
+    /// The threshold of SQL statements, and whether recorded ones have their literals.
+    sql: Option<Duration>,
+    sql_literals: bool,
     owners: Option<Owners<'j>>,
     lock_brake: LockBrake,
     paused_waits: PausedWaits,
@@ -136,7 +141,7 @@ impl<'j> Sampler<'j> {
         engine: Option<Chosen>,
         walks_at_random: bool,
     ) -> Option<Self> {
-        let SamplingOptions { cpu, wall, lock, parks, cap, alloc, .. } = options;
+        let SamplingOptions { cpu, wall, lock, parks, sql, sql_literals, cap, alloc, .. } = options;
         let (engine, interval) = engine.zip(cpu)?;
         let mut native = NativeCode::take();
         if walks_at_random {
@@ -162,6 +167,8 @@ impl<'j> Sampler<'j> {
             wall,
             lock,
             parks,
+            sql,
+            sql_literals,
             owners: None,
             lock_brake: LockBrake::new(cap),
             paused_waits: PausedWaits::default(),
@@ -229,6 +236,9 @@ impl<'j> Sampler<'j> {
         self.off_cpu = looks.map(|(every, layout)| OffCpu::new(list, layout, every, jvmti, jni));
         signal::begin(clock::is_counter());
         self.begin_locks(&tables);
+        if let Some(threshold) = self.sql {
+            statements::begin(self.jni, threshold, self.sql_literals);
+        }
         traces::turn_on(true);
         if let Err(error) = self.begin_allocations() {
             message!("alloc: {error}");
@@ -253,6 +263,11 @@ impl<'j> Sampler<'j> {
     /// Whether parks are to be counted.
     pub(crate) fn counts_parks(&self) -> bool {
         self.parks && self.lock.is_some()
+    }
+
+    /// The threshold of SQL statements, if they are counted.
+    pub(crate) const fn sql(&self) -> Option<Duration> {
+        self.sql
     }
 
     /// Waits for locks are counted from now on; `false` if they are not.
@@ -369,6 +384,7 @@ impl<'j> Sampler<'j> {
             self.gone.extend(gone);
         }
         locks::end(self.jvmti, self.jni);
+        statements::end(self.jni);
         allocations::end(self.jvmti);
         traces::turn_on(false);
         self.owners = None;
@@ -421,6 +437,7 @@ impl<'j> Sampler<'j> {
         }
         self.native.round();
         while QUEUE.take(|sample, shadow, frames| take(&sample, shadow, frames)) {}
+        statements::round();
         // After the samples: their classes were prepared before.
         self.methods.take_prepared();
         // Threads note their names before they have samples.
@@ -431,6 +448,8 @@ impl<'j> Sampler<'j> {
     fn look_at_threads(&mut self) {
         self.native.look_again();
         self.brake_locks();
+        statements::second();
+        statement_probes::decide(self.jni);
         self.adapt_allocations();
         self.adapt_traces();
         if let Some(gone) = self.scan.run() {
@@ -617,6 +636,7 @@ impl<'j> Sampler<'j> {
 /// Stops everything that takes samples, whatever state it is in.
 pub(crate) fn stop_all(jvmti: &Jvmti) {
     locks::stop(jvmti);
+    statements::stop();
     allocations::end(jvmti);
     signal::end();
     threads::end();

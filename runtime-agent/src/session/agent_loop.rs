@@ -415,6 +415,9 @@ impl<'j> AgentLoop<'j> {
     /// The JVM refuses it.
     pub(crate) fn instrument_loaded_classes(&mut self) -> Result<(), JvmError> {
         self.set_stale(&self.classes.stale_methods(), true)?;
+        if self.sampler.as_ref().is_some_and(|sampler| sampler.sql().is_some()) {
+            self.classes.begin_statements(self.jni);
+        }
         self.classes.begin(&self.running.load_hook);
         self.change_classes();
         if self.sampler.as_ref().is_some_and(Sampler::counts_parks) {

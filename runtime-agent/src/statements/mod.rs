@@ -2,23 +2,154 @@
 //! with their stacks.
 //!
 //! ```text
-//! ids         methods with probes, and whether their class is a statement or a connection
-//! probes      the natives: a statement begins, ends, fails, was prepared
-//! in_progress statements that have not ended, by thread
-//! prepared    the texts of prepared statements, by their identity hash
-//! text        a text without its literals
-//! texts       texts by number
-//! sums        all statements that have ended
+//! natives     what the probes call
+//! in_progress calls of JDBC's methods that have not ended, by thread
+//! objects     what is known of connections and statements, by identity hash
+//! texts       texts by number, as they came and without literals
+//! literals    makes the latter
+//! urls        URLs of databases by number, without secrets
+//! generations a map that forgets what is not used
+//! sums        all executions that have ended
 //! slow        those over the threshold, until the agent thread takes them
 //! ```
-//! The load hook runs before a class's supertypes are known, so it gives each method that may be one an id, by its name
-//! and descriptor. When the class is prepared, before any of its methods runs, its supertypes say whether it is a
-//! statement; the JIT drops the probes of others.
+//! `instrument::statement_probes` says which methods have probes.
 //!
-//! Pools and proxies call the driver: the innermost object counts. Two calls of one object in one another, told by its
-//! identity hash, are one statement: the outer one.
+//! An execution is a call of an `execute` method. Pools and proxies call the driver with the same text: the innermost
+//! object counts. Calls of one object in one another are one execution: the outer one. A statement with another text
+//! inside (of a trigger, for example) counts by itself.
 //!
-//! Nothing keeps a statement alive: `prepared` has hashes in two generations. It forgets the older one when the younger
-//! is full, unless a statement is executed meanwhile.
+//! Nothing keeps a statement, connection or loader alive. Two objects can have the same identity hash, one pair in two
+//! thousand million: then the statement that was prepared last counts for both.
 
-mod text;
+mod generations;
+mod in_progress;
+mod literals;
+mod natives;
+mod objects;
+mod slow;
+mod sums;
+mod texts;
+mod urls;
+
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use jvmti_bindings::env::JniEnv;
+
+use crate::jvm::statement_class::StatementClass;
+use crate::sys::clock;
+
+pub(crate) use self::in_progress::thread_ended;
+pub(crate) use self::slow::{SlowStatement, take as take_slow};
+pub(crate) use self::sums::{StatementKey, StatementSum, take as take_sums};
+
+static IS_ON: AtomicBool = AtomicBool::new(false);
+/// Executions that have ended, and those that are not counted for lack of memory.
+static EXECUTIONS: AtomicU64 = AtomicU64::new(0);
+static LOST: AtomicU64 = AtomicU64::new(0);
+
+/// What was counted since the JVM began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    /// Executions that ended.
+    pub executions: u64,
+    /// Those of them that were not kept although they took long.
+    pub dropped: u64,
+    /// Others, which are counted nowhere for lack of memory.
+    pub lost: u64,
+}
+
+impl Counts {
+    pub(crate) fn now() -> Self {
+        let [executions, lost] =
+            [&EXECUTIONS, &LOST].map(|counter| counter.load(Ordering::Relaxed));
+        Self { executions, dropped: slow::dropped(), lost }
+    }
+}
+
+/// One in so many calls of a probe has its time measured.
+const MEASURED: u64 = 16;
+/// What takes longer was interrupted: usually it takes 0.1 us, and some 10 us with a stack.
+const MOST_NS: u64 = 100_000;
+/// The CPU time that probes took, in ticks.
+static COST: AtomicU64 = AtomicU64::new(0);
+
+/// The CPU time that probes took of the service's threads so far, in nanoseconds.
+pub(crate) fn cost_ns() -> u64 {
+    clock::ticks_to_ns(COST.load(Ordering::Relaxed))
+}
+
+/// Notes what a probe took that began then.
+fn add_cost(began: u64) {
+    // The lowest bits of a counter may always be 0.
+    if began >> 6 & (MEASURED - 1) == 0 {
+        let took = clock::ticks().saturating_sub(began).min(clock::ns_to_ticks(MOST_NS));
+        COST.fetch_add(MEASURED * took, Ordering::Relaxed);
+    }
+}
+
+/// Whether statements are counted now.
+fn is_on() -> bool {
+    IS_ON.load(Ordering::Relaxed)
+}
+
+/// Statements are counted from now on, but not those in progress. The agent thread calls this.
+pub(crate) fn begin(jni: &JniEnv, threshold: Duration, with_literals: bool) {
+    let Some(class) = StatementClass::get() else { return };
+    in_progress::clear();
+    let threshold_ns = u64::try_from(threshold.as_nanos()).unwrap_or(u64::MAX);
+    slow::set_threshold(clock::ns_to_ticks(threshold_ns));
+    texts::keep_literals(with_literals);
+    IS_ON.store(true, Ordering::Release);
+    class.set_on(jni, true);
+}
+
+/// No more statements are counted.
+pub(crate) fn end(jni: &JniEnv) {
+    if let Some(class) = StatementClass::get() {
+        class.set_on(jni, false);
+    }
+    stop();
+    in_progress::clear();
+}
+
+/// The same, without touching the data.
+pub(crate) fn stop() {
+    IS_ON.store(false, Ordering::Release);
+}
+
+/// Forgets everything but the numbers of texts: a detach.
+pub(crate) fn forget() {
+    objects::clear();
+    texts::clear();
+    drop((take_sums(), take_slow()));
+}
+
+/// Gives memory of what is not used back. The agent thread calls this in each round.
+pub(crate) fn round() {
+    objects::age();
+    texts::age();
+}
+
+/// A second has passed.
+pub(crate) fn second() {
+    slow::begin_second();
+}
+
+/// Forgets the texts that are in none of these keys, and that no object has.
+pub(crate) fn forget_texts(used: &HashSet<StatementKey>) {
+    let mut used: HashSet<_> = used.iter().map(|key| key.text()).collect();
+    objects::for_each(|object| _ = used.insert(object.text.id));
+    texts::retain(&used);
+}
+
+/// The database and the text of a key.
+pub(crate) fn name(key: StatementKey) -> (String, String) {
+    (urls::name(key.url()), texts::name(key.text()))
+}
+
+/// The text as it came, if that is kept.
+pub(crate) fn with_literals(slow: &SlowStatement) -> String {
+    texts::raw(slow.raw).unwrap_or_default()
+}

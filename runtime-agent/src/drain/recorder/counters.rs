@@ -67,6 +67,7 @@ impl Recorder {
         rows.extend(self.written.increases(start_ns, values));
         rows.extend(self.written.increases(start_ns, self.registry.samples.counters()));
         rows.extend(self.written.increases(start_ns, self.lock_waits.counters()));
+        rows.extend(self.written.increases(start_ns, self.statements.counters()));
         rows.extend(self.written.increases(start_ns, self.allocations.counters()));
         rows.extend(self.written.increases(start_ns, self.traces.counters()));
         rows.extend(self.written.increases(start_ns, self.exceptions.counters()));

@@ -12,6 +12,7 @@ use crate::drain::time_slices::Period;
 use crate::exceptions;
 use crate::jvm::class_names;
 use crate::log::run_log::Now;
+use crate::statements;
 
 /// Sums by the name of the class: classes of different loaders may have one name, and those without one are `[other
 /// classes]`.
@@ -31,6 +32,7 @@ impl Recorder {
     /// Those with the greatest sums, at most `count` of each kind.
     pub(super) fn hot_events(&mut self, period: Period, count: usize) -> HotEvents {
         self.lock_waits.collect();
+        self.statements.collect();
         self.exceptions.correct();
         let now = Now::read();
         let methods = &self.registry.methods;
@@ -39,12 +41,16 @@ impl Recorder {
             HotEvent { class, method, sum }
         };
         let locks = self.lock_waits.hot.hottest(period, count, now).into_iter();
+        let statements = self.statements.hot.hottest(period, count, now).into_iter();
         let allocations = self.allocations.hot.hottest(period, count, now).into_iter();
         let thrown = self.exceptions.hot.hottest(period, usize::MAX, now);
         HotEvents {
             lock_seconds_skipped: self.lock_waits.counts().seconds_skipped,
             locks: locks
                 .map(|((class, method), sum)| of(class_names::name(class), method, sum))
+                .collect(),
+            statements: statements
+                .map(|((key, method), sum)| of(statements::name(key).1, method, sum))
                 .collect(),
             allocations: allocations
                 .map(|(class, sum)| {
@@ -63,9 +69,11 @@ impl Recorder {
     /// Recording begins: `top` covers what comes from now on.
     pub(super) fn begin_hot(&mut self, now: Now) {
         self.lock_waits.collect();
+        self.statements.collect();
         self.exceptions.correct();
         self.hot = HotMethods::new(now);
         self.lock_waits.hot = HotSums::new(now);
+        self.statements.hot = HotSums::new(now);
         self.allocations.hot = HotSums::new(now);
         self.exceptions.hot = HotSums::new(now);
     }
@@ -73,9 +81,11 @@ impl Recorder {
     /// A slice of the last minute is over; everything up to now is added.
     pub(super) fn next_slice(&mut self, now: Now) {
         self.lock_waits.collect();
+        self.statements.collect();
         self.exceptions.correct();
         self.hot.next_slice(now);
         self.lock_waits.hot.next_slice(now);
+        self.statements.hot.next_slice(now);
         self.allocations.hot.next_slice(now);
         self.exceptions.hot.next_slice(now);
     }

@@ -29,6 +29,7 @@ use crate::drain::lock_waits::LockWaits;
 use crate::drain::record_limiter::{RecordSlice, Threshold};
 use crate::drain::registry::Registry;
 use crate::drain::run_clock::{ClockFigures, RunClock};
+use crate::drain::statements::Statements;
 use crate::drain::sums::{CallSums, Sums};
 use crate::drain::thread_reader::{JavaThreads, KnownThread};
 use crate::drain::time_slices::Period;
@@ -38,6 +39,7 @@ use crate::instrument::class_hook::ClassCounts;
 use crate::instrument::guards::Rule;
 use crate::instrument::methods::Methods;
 use crate::instrument::postponed::Postponed;
+use crate::instrument::statement_probes;
 use crate::jvm::loaders;
 use crate::log::LogFigures;
 use crate::log::budget::Budget;
@@ -88,6 +90,7 @@ pub(crate) struct Recorder {
     allocations: Allocations,
     traces: Traces,
     exceptions: Exceptions,
+    statements: Statements,
 }
 
 impl Recorder {
@@ -126,6 +129,7 @@ impl Recorder {
             allocations: Allocations::new(now),
             traces: Traces::begin_run(),
             exceptions: Exceptions::begin_run(now),
+            statements: Statements::new(now),
         }
     }
 
@@ -163,6 +167,7 @@ impl Recorder {
         let gone = loaders::take_gone();
         if !gone.is_empty() {
             self.registry.methods.forget_loaders(&gone);
+            statement_probes::forget_loaders(&gone);
         }
     }
 
@@ -263,7 +268,8 @@ impl Recorder {
             + self.slice.bytes()
             + self.lock_waits.bytes()
             + self.allocations.hot.bytes()
-            + self.exceptions.hot.bytes();
+            + self.exceptions.hot.bytes()
+            + self.statements.bytes();
         self.account.set(bytes);
         if !self.is_ceiling_told && memory::take_refusal() {
             self.is_ceiling_told = true;
@@ -511,6 +517,9 @@ impl Recorder {
         self.log.add_locks(&waits, &self.registry);
         let exceptions = self.exceptions.take_rows(interval.start_ns);
         self.log.add_exceptions(&exceptions, &self.registry);
+        let Self { statements, registry, .. } = self;
+        let executions = statements.take_rows(interval.start_ns, &mut registry.statements);
+        self.log.add_sql(&executions, &self.registry);
         self.log.add_counters(&counters);
         let bytes = self.log.take_added();
         self.budget.spend(bytes);

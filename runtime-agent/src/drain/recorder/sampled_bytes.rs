@@ -8,6 +8,7 @@ pub(super) struct SampledBytes {
     pub hour: Hour,
     pub samples: u64,
     pub lock_waits: u64,
+    pub slow_sql: u64,
     pub allocations: u64,
     pub traces: u64,
     pub examples: u64,
@@ -15,6 +16,14 @@ pub(super) struct SampledBytes {
 
 impl SampledBytes {
     pub(super) const fn of(hour: Hour) -> Self {
-        Self { hour, samples: 0, lock_waits: 0, allocations: 0, traces: 0, examples: 0 }
+        Self {
+            hour,
+            samples: 0,
+            lock_waits: 0,
+            slow_sql: 0,
+            allocations: 0,
+            traces: 0,
+            examples: 0,
+        }
     }
 }

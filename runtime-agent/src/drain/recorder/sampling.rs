@@ -4,18 +4,19 @@ use std::cell::RefCell;
 
 use log_format::ids::{JavaThreadId, MethodId, ThreadId};
 use log_format::names::Hour;
-use log_format::rows::{ExceptionExampleRow, LockWaitRow};
+use log_format::rows::{ExceptionExampleRow, LockWaitRow, SlowSqlRow};
 
 use super::Recorder;
 use super::sampled_bytes::SampledBytes;
 use crate::drain::registry::Registry;
-use crate::drain::samples::{Context, SamplingFigures};
+use crate::drain::samples::{Context, EventCounts, SamplingFigures};
 use crate::drain::waited::Waits;
 use crate::drain::{self, lock_waits};
 use crate::exceptions;
 use crate::locks;
 use crate::overhead::SampledProbes;
 use crate::sampling::sampler::Sampler;
+use crate::statements;
 use crate::sys::clock;
 
 /// The part of the hour's budget that samples may take.
@@ -26,9 +27,14 @@ const OTHERS_PART: u64 = 8;
 impl Recorder {
     /// What `status` says of CPU samples.
     pub(crate) fn sampling_figures(&self, sampler: &Sampler<'_>) -> SamplingFigures {
-        let Self { registry, lock_waits, allocations, traces, .. } = self;
-        let counts = (lock_waits.counts(), allocations.counts(), traces.counts());
-        registry.samples.figures(sampler, counts.0, counts.1, counts.2)
+        let Self { registry, lock_waits, allocations, traces, statements, .. } = self;
+        let counts = EventCounts {
+            lock_waits: lock_waits.counts(),
+            allocations: allocations.counts(),
+            traces: traces.counts(),
+            statements: statements.counts(),
+        };
+        registry.samples.figures(sampler, counts)
     }
 
     /// CPU time in probes by samples, so far.
@@ -62,7 +68,7 @@ impl Recorder {
 
     fn write_samples(&mut self, sampler: &mut Sampler<'_>, all: bool) {
         let Self { registry, clock, own_os_id, .. } = self;
-        let Registry { ids, paths, by_os_id, samples, .. } = registry;
+        let Registry { ids, paths, by_os_id, samples, statements: statement_ids, .. } = registry;
         let ids = RefCell::new(ids);
         let mut context = Context {
             anchors: &clock.anchors,
@@ -79,6 +85,10 @@ impl Recorder {
         let waits: Vec<LockWaitRow> = locks::take_long_waits()
             .iter()
             .map(|wait| lock_waits::row(wait, samples, sampler, &mut context))
+            .collect();
+        let slow: Vec<SlowSqlRow> = statements::take_slow()
+            .iter()
+            .map(|slow| drain::statements::row(slow, statement_ids, samples, sampler, &mut context))
             .collect();
         new.extend(self.allocations.round(samples, sampler, &mut context));
         new.extend(self.traces.round(samples, sampler, &mut context));
@@ -100,6 +110,11 @@ impl Recorder {
             self.lock_waits.add_over_budget(&waits);
         } else {
             self.sampled.lock_waits += self.log.add_sampled(&waits, &self.registry);
+        }
+        if self.sampled.slow_sql > part(OTHERS_PART) {
+            self.statements.add_over_budget(&slow);
+        } else {
+            self.sampled.slow_sql += self.log.add_sampled(&slow, &self.registry);
         }
         let allocations = self.allocations.take_rows(all);
         if self.sampled.allocations > part(OTHERS_PART) {

@@ -173,7 +173,7 @@ impl Methods {
     /// Takes all classes that were ever instrumented as having probes: after a panic, nobody knows which of them were
     /// retransformed.
     pub(crate) fn assume_probes(&self) {
-        self.classes.iter_mut().for_each(|mut class| class.has_probes = !class.methods.is_empty());
+        self.classes.iter_mut().for_each(|mut class| class.has_probes |= !class.methods.is_empty());
     }
 
     /// The classes that have probes, as far as is known, with the ids of their methods.
@@ -459,6 +459,11 @@ impl KnownClass<'_> {
     pub(crate) fn set_has_probes(&mut self) -> bool {
         self.known.has_probes = true;
         std::mem::replace(&mut self.known.instrumented_in, attachment()) != attachment()
+    }
+
+    /// Notes that it has probes that are not of measured methods.
+    pub(crate) fn set_has_other_probes(&mut self) {
+        self.known.has_probes = true;
     }
 
     /// Notes the methods that are not instrumented.

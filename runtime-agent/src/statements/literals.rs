@@ -163,9 +163,8 @@ fn shortened_lists(text: &str) -> String {
         let (before, list) = rest.split_at(open);
         out += before;
         let inside = list.get(1..).and_then(|list| list.split_once(')'));
-        let is_list = |inside: &str| {
-            inside.contains(',') && inside.split(',').all(|item| item.trim() == "?")
-        };
+        let is_list =
+            |inside: &str| inside.contains(',') && inside.split(',').all(|item| item.trim() == "?");
         match inside {
             Some((inside, behind)) if is_list(inside) => {
                 // More rows of `values`.

@@ -1,0 +1,280 @@
+//! The probes in JDBC drivers and in what wraps them: in classes of the application that mention `java/sql/`, whatever
+//! the filters select.
+//!
+//! Each class has a number, and each of its methods with a probe an id. Whether the class is a statement, a connection
+//! or a driver is not known before its supertypes are: when it is prepared, they say so of it and of its superclasses,
+//! which may have methods that only a subclass makes those of a statement. The JIT drops the probes of others.
+#![allow(unsafe_code)]
+
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use jvmti_bindings::env::{JniEnv, Jvmti};
+use jvmti_bindings::prelude::{jni, jvmti};
+use memchr::memmem::Finder;
+use rewriter::probe::StatementMethod;
+use rewriter::{ClassInfo, MethodInfo, Outcome, ProbeId, Rewriter, Selector};
+
+use crate::instrument::methods::{ClassKey, Methods};
+use crate::jvm::error::JvmError;
+use crate::jvm::facts::internal_name;
+use crate::jvm::loaders::{LoaderId, Loaders};
+use crate::jvm::statement_class::{MOST_IDS, Match, StatementClass};
+use crate::stderr::message;
+
+/// The ids of a class: one for each kind of method.
+const IDS: u32 = 8;
+const _: () = assert!(IDS as usize == StatementMethod::ALL.len());
+const MOST_CLASSES: u32 = MOST_IDS / IDS;
+/// A class that is no statement for so long is taken for none. Of a superclass, the JVM prepares the subclass soon.
+const DECIDED: Duration = Duration::from_secs(10);
+
+const INTERFACES: [&str; 3] =
+    ["Ljava/sql/Statement;", "Ljava/sql/Connection;", "Ljava/sql/Driver;"];
+
+static ARE_WANTED: AtomicBool = AtomicBool::new(false);
+/// Global references to the interfaces, as addresses; 0 until they are prepared. They are never deleted.
+static FOUND: [AtomicUsize; 3] = [const { AtomicUsize::new(0) }; 3];
+
+static CLASSES: LazyLock<Mutex<Classes>> = LazyLock::new(Mutex::default);
+
+/// What is known of classes.
+#[derive(Default)]
+struct Classes {
+    /// Their numbers, from 1.
+    numbers: HashMap<ClassKey, u32>,
+    last: u32,
+    /// Numbers of classes whose loader is gone, by name: for the same class in another one.
+    left: HashMap<String, Vec<u32>>,
+    /// Those that are statements, connections or drivers, and their superclasses.
+    matching: HashSet<ClassKey>,
+    /// Those with a number of which that is not known yet, and since when.
+    undecided: Vec<(u32, Instant)>,
+    are_too_many: bool,
+}
+
+fn classes() -> MutexGuard<'static, Classes> {
+    CLASSES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What a method with this id does.
+pub(crate) fn kind(id: u32) -> Option<StatementMethod> {
+    StatementMethod::ALL.get((id % IDS) as usize).copied()
+}
+
+const CLASS_PREPARE: [jvmti::jvmtiEvent; 1] = [jvmti::JVMTI_EVENT_CLASS_PREPARE];
+
+/// Classes get the probes from now on. The load hook is closed; it opens next.
+///
+/// # Errors
+/// The JVM refuses it.
+pub(crate) fn begin(jvmti: &Jvmti, jni: &JniEnv) -> Result<(), JvmError> {
+    StatementClass::define(jni)?;
+    jvmti.enable_events_global(&CLASS_PREPARE)?;
+    ARE_WANTED.store(true, Ordering::Release);
+    for_each_loaded(jvmti, jni, find_interface);
+    if FOUND.iter().any(|found| found.load(Ordering::Acquire) != 0) {
+        for_each_loaded(jvmti, jni, note);
+    }
+    Ok(())
+}
+
+fn for_each_loaded(jvmti: &Jvmti, jni: &JniEnv, with: unsafe fn(&Jvmti, &JniEnv, jni::jclass)) {
+    let _frame = jni.push_local_frame(16);
+    for class in jvmti.get_loaded_classes().unwrap_or_default() {
+        // SAFETY: a live reference of this thread, which is not used after this.
+        unsafe {
+            with(jvmti, jni, class);
+            jni.delete_local_ref(class);
+        }
+    }
+}
+
+/// Classes get them no more. The load hook is closed.
+pub(crate) fn end() {
+    ARE_WANTED.store(false, Ordering::Release);
+}
+
+/// Whether classes get them.
+pub(super) fn are_wanted() -> bool {
+    ARE_WANTED.load(Ordering::Acquire)
+}
+
+/// Whether a loaded class may have methods of statements, connections or drivers.
+pub(super) fn wants(class: &ClassKey) -> bool {
+    are_wanted() && classes().matching.contains(class)
+}
+
+/// A class was prepared.
+///
+/// # Safety
+/// `class` is a live reference of this thread.
+pub(crate) unsafe fn prepared(jvmti: &Jvmti, jni: &JniEnv, class: jni::jclass) {
+    if are_wanted() {
+        // SAFETY: the caller guarantees the reference.
+        unsafe {
+            find_interface(jvmti, jni, class);
+            note(jvmti, jni, class);
+        }
+    }
+}
+
+/// # Safety
+/// `class` is a live reference of this thread.
+unsafe fn find_interface(jvmti: &Jvmti, jni: &JniEnv, class: jni::jclass) {
+    if FOUND.iter().all(|found| found.load(Ordering::Relaxed) != 0) {
+        return;
+    }
+    // SAFETY: the caller guarantees the reference.
+    let Ok((signature, _)) = (unsafe { jvmti.get_class_signature(class) }) else { return };
+    // Only the JDK's loaders define classes in java.*.
+    let found = INTERFACES.iter().zip(&FOUND).find(|(interface, _)| **interface == signature);
+    if let Some((_, found)) = found {
+        // SAFETY: as above.
+        let global = unsafe { jni.new_global_ref(class) };
+        let _ = found.compare_exchange(
+            0,
+            global.expose_provenance(),
+            Ordering::AcqRel,
+            Ordering::Relaxed,
+        );
+    }
+}
+
+/// Notes a class and its superclasses, if it is a statement, connection or driver.
+///
+/// # Safety
+/// `class` is a live reference of this thread.
+unsafe fn note(jvmti: &Jvmti, jni: &JniEnv, class: jni::jclass) {
+    let is_one = |found: &AtomicUsize| {
+        let interface = found.load(Ordering::Acquire);
+        let reference = std::ptr::with_exposed_provenance_mut(interface);
+        // SAFETY: a global reference that is never deleted, and the caller's class.
+        interface != 0 && unsafe { jni.is_assignable_from(class, reference) }
+    };
+    if !FOUND.iter().any(is_one) {
+        return;
+    }
+    let _frame = jni.push_local_frame(64);
+    let mut next = Some(class);
+    while let Some(class) = next {
+        let Some(name) = internal_name(jvmti, class) else { return };
+        if name.starts_with("java/") {
+            return;
+        }
+        // SAFETY: live references of this thread.
+        unsafe {
+            let Some(loader) = Loaders::all().of_class(jvmti, jni, class) else { return };
+            // Not under the lock: somebody may suspend this thread.
+            let number = classes().set_matching((loader.id, name));
+            number.iter().for_each(|number| set_match(jni, *number, Match::Yes));
+            next = jni.get_superclass(class);
+        }
+    }
+}
+
+impl Classes {
+    /// Notes that a class is one; returns its number.
+    fn set_matching(&mut self, class: ClassKey) -> Option<u32> {
+        let number = self.numbers.get(&class).copied();
+        self.undecided.retain(|(undecided, _)| Some(*undecided) != number);
+        self.matching.insert(class);
+        number
+    }
+
+    /// The number of a class, and whether it is known to be one; `None` if there are too many.
+    fn number(&mut self, class: &ClassKey) -> Option<(u32, bool)> {
+        let is_one = self.matching.contains(class);
+        if let Some(number) = self.numbers.get(class) {
+            return Some((*number, is_one));
+        }
+        let left = self.left.get_mut(&class.1).and_then(Vec::pop);
+        let number = match left {
+            Some(number) => number,
+            None if self.last + 1 < MOST_CLASSES => {
+                self.last += 1;
+                self.last
+            }
+            None => {
+                if !std::mem::replace(&mut self.are_too_many, true) {
+                    message!("sql: over {MOST_CLASSES} classes; statements of others are not seen");
+                }
+                return None;
+            }
+        };
+        self.numbers.insert(class.clone(), number);
+        if !is_one && left.is_none() {
+            self.undecided.push((number, Instant::now()));
+        }
+        Some((number, is_one))
+    }
+}
+
+fn set_match(jni: &JniEnv, number: u32, is: Match) {
+    if let Some(class) = StatementClass::get() {
+        class.set_match(jni, number * IDS, StatementMethod::ALL.len(), is);
+    }
+}
+
+/// Lets the JIT drop the probes of classes that have turned out to be none. The agent thread calls this.
+pub(crate) fn decide(jni: &JniEnv) {
+    let decided: Vec<u32> = {
+        let is_decided = |(_, since): &mut (u32, Instant)| since.elapsed() >= DECIDED;
+        classes().undecided.extract_if(.., is_decided).map(|(number, _)| number).collect()
+    };
+    for number in decided {
+        set_match(jni, number, Match::No);
+    }
+}
+
+/// Forgets the classes of freed loaders.
+pub(crate) fn forget_loaders(gone: &HashSet<LoaderId>) {
+    let mut classes = classes();
+    let Classes { numbers, left, matching, .. } = &mut *classes;
+    matching.retain(|(loader, _)| !gone.contains(loader));
+    for ((_, name), number) in numbers.extract_if(|(loader, _), _| gone.contains(loader)) {
+        left.entry(name).or_default().push(number);
+    }
+}
+
+/// Whether a class can have methods that need probes.
+pub(super) fn may_have_methods(bytes: &[u8]) -> bool {
+    static MENTIONS: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("java/sql/"));
+    are_wanted() && MENTIONS.find(bytes).is_some()
+}
+
+/// The class with probes; `None` if it stays as it is.
+pub(super) fn rewrite(jni: &JniEnv, class: ClassKey, bytes: &[u8]) -> Option<Vec<u8>> {
+    let mut selection = Selection { class: &class, number: None, jni };
+    let outcome = Rewriter::new().rewrite_statements(bytes, &mut selection);
+    let Ok(Outcome::Rewritten(rewritten)) = outcome else { return None };
+    Methods::all().with_class(class.0, &class.1, |known| known.set_has_other_probes());
+    Some(rewritten.bytes)
+}
+
+struct Selection<'s> {
+    class: &'s ClassKey,
+    number: Option<u32>,
+    jni: &'s JniEnv,
+}
+
+impl Selector for Selection<'_> {
+    fn selects(&mut self, _: &ClassInfo<'_>, _: &MethodInfo<'_>) -> bool {
+        true
+    }
+
+    fn id(&mut self, _: &ClassInfo<'_>, method: &MethodInfo<'_>) -> Option<ProbeId> {
+        let of = StatementMethod::of(&method.name.to_str(), &method.descriptor.to_str())?;
+        let place = StatementMethod::ALL.iter().position(|kind| *kind == of)?;
+        if self.number.is_none() {
+            let (number, is_one) = classes().number(self.class)?;
+            self.number = Some(number);
+            if is_one {
+                set_match(self.jni, number, Match::Yes);
+            }
+        }
+        ProbeId::new(self.number? * IDS + u32::try_from(place).ok()?)
+    }
+}

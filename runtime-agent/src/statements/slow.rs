@@ -1,0 +1,90 @@
+//! Executions over the threshold, with their stacks, until the agent thread takes them.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use jvmti_bindings::env::JniEnv;
+use log_format::ids::JavaThreadId;
+
+use super::sums::StatementKey;
+use crate::probe::thread::os_id;
+use crate::sampling::own_stack::OwnStack;
+use crate::sys::memory::Account;
+
+/// Most executions in a second: a stack takes some 10 us.
+const MOST: u64 = 1_000;
+
+/// Executions of so many ticks are kept.
+static THRESHOLD: AtomicU64 = AtomicU64::new(u64::MAX);
+/// How many there were in this second, and how many were not kept since the JVM began.
+static IN_SECOND: AtomicU64 = AtomicU64::new(0);
+static DROPPED: AtomicU64 = AtomicU64::new(0);
+/// The memory of stacks that wait.
+static MEMORY: Account = Account::new();
+static QUEUE: Mutex<Vec<SlowStatement>> = Mutex::new(Vec::new());
+
+/// An execution over the threshold.
+#[derive(Debug)]
+pub(crate) struct SlowStatement {
+    pub statement: StatementKey,
+    /// A hash of the text with its literals.
+    pub raw: u32,
+    /// When it began, and how long it took, in ticks.
+    pub began: u64,
+    pub ticks: u64,
+    pub threw: bool,
+    /// The kernel's number of the thread.
+    pub os_id: u32,
+    pub virtual_thread: Option<JavaThreadId>,
+    pub stack: OwnStack,
+}
+
+fn queue() -> MutexGuard<'static, Vec<SlowStatement>> {
+    QUEUE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+pub(super) fn set_threshold(ticks: u64) {
+    THRESHOLD.store(ticks, Ordering::Relaxed);
+}
+
+/// Whether an execution of so many ticks is kept.
+pub(super) fn is_slow(ticks: u64) -> bool {
+    ticks >= THRESHOLD.load(Ordering::Relaxed)
+}
+
+/// Those that were not kept: too many, or no memory.
+pub(super) fn dropped() -> u64 {
+    DROPPED.load(Ordering::Relaxed)
+}
+
+pub(super) fn begin_second() {
+    IN_SECOND.store(0, Ordering::Relaxed);
+}
+
+/// Adds an execution of the calling thread, which is in a probe.
+pub(super) fn add(
+    jni: &JniEnv,
+    (statement, raw): (StatementKey, u32),
+    (began, ticks): (u64, u64),
+    threw: bool,
+) {
+    let add = || {
+        let (virtual_thread, stack) = OwnStack::read_in_probe(jni)?;
+        let os_id = os_id();
+        let slow =
+            SlowStatement { statement, raw, began, ticks, threw, os_id, virtual_thread, stack };
+        let mut queue = queue();
+        queue.try_reserve(1).ok()?;
+        MEMORY.take(size_of::<SlowStatement>() + slow.stack.bytes()).then(|| queue.push(slow))
+    };
+    if IN_SECOND.fetch_add(1, Ordering::Relaxed) >= MOST || add().is_none() {
+        DROPPED.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Takes those since the last call.
+pub(crate) fn take() -> Vec<SlowStatement> {
+    let mut queue = queue();
+    MEMORY.give_all();
+    std::mem::take(&mut *queue)
+}

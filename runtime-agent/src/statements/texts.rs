@@ -1,0 +1,238 @@
+//! Texts of statements by number. What a text is without literals is found once, and found again by a hash of it.
+#![allow(unsafe_code)]
+
+use std::collections::{HashMap, HashSet};
+use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+
+use jvmti_bindings::env::JniEnv;
+use jvmti_bindings::prelude::jni;
+use log_format::writer::one_line;
+
+use super::generations::Generations;
+use super::literals::without_literals;
+use super::urls::{self, UrlId};
+use crate::sys::memory::Account;
+
+/// Most texts at a time. Others are one: [`OTHERS`].
+const MOST: usize = 4_000;
+/// Numbers are below this.
+const MOST_NUMBERS: u32 = 1 << 24;
+/// Texts as they came whose number is known, in a generation.
+const MOST_KNOWN: usize = 8_192;
+/// So many UTF-16 units of a text are read.
+const LONGEST: usize = 16_384;
+/// So many texts with literals are kept in a generation, and so many characters of each.
+const MOST_RAW: usize = 1_000;
+const LONGEST_RAW: usize = 10_000;
+/// Behind the first text of a batch with others.
+const WITH_OTHERS: &str = "; ...";
+
+/// The number of a text without literals; 0 if it is not known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct TextId(u32);
+
+/// Of all texts beyond [`MOST`].
+const OTHERS: TextId = TextId(1);
+
+impl TextId {
+    pub(super) const fn new(number: u32) -> Self {
+        Self(number)
+    }
+
+    pub(super) const fn get(self) -> u32 {
+        self.0
+    }
+
+    /// Whether it is not known.
+    pub(super) const fn is_none(self) -> bool {
+        self.0 == 0
+    }
+}
+
+/// A text: its number, and a hash of what it was with its literals.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Text {
+    pub id: TextId,
+    pub raw: u32,
+}
+
+static KNOWN: Generations<Text> = Generations::new(MOST_KNOWN);
+static HASHER: LazyLock<RandomState> = LazyLock::new(RandomState::new);
+static WITH_LITERALS: AtomicBool = AtomicBool::new(false);
+/// The memory of names.
+static MEMORY: Account = Account::new();
+static TEXTS: LazyLock<Mutex<Texts>> = LazyLock::new(Mutex::default);
+static RAW: LazyLock<Mutex<[HashMap<u32, Arc<str>>; 2]>> = LazyLock::new(Mutex::default);
+
+#[derive(Debug, Default)]
+struct Texts {
+    numbers: HashMap<Arc<str>, u32>,
+    names: HashMap<u32, Arc<str>>,
+    /// The last number.
+    last: u32,
+}
+
+fn texts() -> MutexGuard<'static, Texts> {
+    TEXTS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Texts {
+    fn number(&mut self, text: &str) -> TextId {
+        if let Some(number) = self.numbers.get(text) {
+            return TextId(*number);
+        }
+        self.last = self.last.max(OTHERS.0);
+        if self.numbers.len() >= MOST
+            || self.last + 1 >= MOST_NUMBERS
+            || !MEMORY.take(bytes_of(text))
+        {
+            return OTHERS;
+        }
+        self.last += 1;
+        let text: Arc<str> = text.into();
+        self.names.insert(self.last, text.clone());
+        self.numbers.insert(text, self.last);
+        TextId(self.last)
+    }
+
+    fn retain(&mut self, used: &HashSet<TextId>) {
+        self.names.retain(|number, _| used.contains(&TextId(*number)));
+        self.numbers.retain(|text, number| {
+            let stays = used.contains(&TextId(*number));
+            if !stays {
+                MEMORY.give(bytes_of(text));
+            }
+            stays
+        });
+    }
+}
+
+/// Approximately.
+const fn bytes_of(text: &str) -> usize {
+    text.len() + 100
+}
+
+/// Whether texts are kept with their literals.
+pub(super) fn keep_literals(keep: bool) {
+    WITH_LITERALS.store(keep, Ordering::Relaxed);
+}
+
+/// The UTF-16 units of a string, as far as they are read; `None` for null, or without memory.
+///
+/// # Safety
+/// `string` is a live reference of this thread to a string, or null.
+pub(super) unsafe fn read(jni: &JniEnv, string: jni::jstring) -> Option<Vec<u16>> {
+    if string.is_null() {
+        return None;
+    }
+    // SAFETY: the caller guarantees it; the range is within the string, and the buffer as long.
+    unsafe {
+        let length = jni.get_string_length(string).min(LONGEST as jni::jsize);
+        let mut units = Vec::new();
+        units.try_reserve_exact(usize::try_from(length).ok()?).ok()?;
+        units.resize(usize::try_from(length).ok()?, 0);
+        jni.get_string_region(string, 0, length, &mut units);
+        Some(units)
+    }
+}
+
+/// The text of a statement at this database.
+///
+/// # Safety
+/// `string` is a live reference of this thread to a string, or null.
+pub(super) unsafe fn text(jni: &JniEnv, string: jni::jstring, url: UrlId) -> Text {
+    // SAFETY: the caller guarantees it.
+    let Some(units) = (unsafe { read(jni, string) }) else { return Text::default() };
+    let hash = HASHER.hash_one(&units);
+    // Databases read a text differently.
+    let key = hash ^ u64::from(url.get()).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    if let Some(known) = KNOWN.get(key) {
+        return known;
+    }
+    let whole = String::from_utf16_lossy(&units);
+    let id = number_of(&without_literals(&whole, urls::dialect(url)));
+    // The same whatever the database.
+    let text = Text { id, raw: u32::try_from(hash >> 32).unwrap_or_default() };
+    KNOWN.insert(key, text);
+    if WITH_LITERALS.load(Ordering::Relaxed) {
+        keep(text.raw, &whole);
+    }
+    text
+}
+
+fn number_of(text: &str) -> TextId {
+    texts().number(text)
+}
+
+/// The number of a batch whose first text has this number.
+pub(super) fn with_others(first: TextId) -> TextId {
+    if first.is_none() || first == OTHERS {
+        return first;
+    }
+    let text = name(first);
+    number_of(&format!("{text}{WITH_OTHERS}"))
+}
+
+/// The text with a number.
+pub(super) fn name(id: TextId) -> String {
+    match id {
+        OTHERS => "[other statements]".to_owned(),
+        _ => texts()
+            .names
+            .get(&id.0)
+            .map_or_else(|| "[unknown statement]".to_owned(), |text| one_line(text)),
+    }
+}
+
+fn keep(raw: u32, text: &str) {
+    let text: String = text.chars().take(LONGEST_RAW).collect();
+    let [young, old] = &mut *RAW.lock().unwrap_or_else(PoisonError::into_inner);
+    if young.len() >= MOST_RAW {
+        *old = std::mem::take(young);
+    }
+    young.insert(raw, text.into());
+}
+
+/// The text with its literals, if it is kept.
+pub(super) fn raw(raw: u32) -> Option<String> {
+    let both = RAW.lock().unwrap_or_else(PoisonError::into_inner);
+    both.iter().find_map(|texts| texts.get(&raw)).map(|text| one_line(text))
+}
+
+/// Forgets the texts but these.
+pub(super) fn retain(used: &HashSet<TextId>) {
+    texts().retain(used);
+    // They have numbers of texts that may be gone.
+    KNOWN.clear();
+}
+
+pub(super) fn age() {
+    KNOWN.age();
+}
+
+pub(super) fn clear() {
+    retain(&HashSet::new());
+    *RAW.lock().unwrap_or_else(PoisonError::into_inner) = Default::default();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_have_numbers_until_there_are_too_many() {
+        let mut texts = Texts::default();
+        let first = texts.number("select ?");
+        assert_eq!((texts.number("select ?"), first.is_none()), (first, false));
+        for number in 0..2 * MOST {
+            texts.number(&format!("select c{number}"));
+        }
+        assert_eq!((texts.names.len(), texts.number("select x")), (MOST, OTHERS));
+        assert_eq!(texts.number("select ?"), first);
+        texts.retain(&[first].into());
+        let after = texts.number("select x");
+        assert!(after != OTHERS && after != first && texts.names.len() == 2);
+    }
+}
