@@ -60,25 +60,25 @@ pub struct Rewriter {
 /// What the probes are for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Probes {
-    OfCalls,
-    OfParks,
-    OfStatements,
+    Calls,
+    Parks,
+    Statements,
 }
 
 impl Probes {
     /// The class that they are in.
     const fn class(self) -> &'static str {
         match self {
-            Self::OfCalls | Self::OfParks => probe::CLASS,
-            Self::OfStatements => probe::STATEMENT_CLASS,
+            Self::Calls | Self::Parks => probe::CLASS,
+            Self::Statements => probe::STATEMENT_CLASS,
         }
     }
 
     /// The length of the one at a method's entry.
     const fn entry_length(self) -> u32 {
         match self {
-            Self::OfCalls | Self::OfParks => PROBE_LENGTH,
-            Self::OfStatements => ENTRY_WITH_THREE,
+            Self::Calls | Self::Parks => PROBE_LENGTH,
+            Self::Statements => ENTRY_WITH_THREE,
         }
     }
 }
@@ -174,7 +174,7 @@ impl Rewriter {
     /// # Errors
     /// The class is malformed: keep it as it is. Earlier calls of the selector for it do not count.
     pub fn rewrite(&mut self, class: &[u8], selector: &mut dyn Selector) -> Result<Outcome> {
-        self.rewrite_for(Probes::OfCalls, class, selector)
+        self.rewrite_for(Probes::Calls, class, selector)
     }
 
     /// Rewrites a class whose static methods `park...` park the thread, as `java.util.concurrent.locks.LockSupport`:
@@ -183,7 +183,7 @@ impl Rewriter {
     /// # Errors
     /// As [`rewrite`](Self::rewrite).
     pub fn rewrite_parks(&mut self, class: &[u8]) -> Result<Outcome> {
-        self.rewrite_for(Probes::OfParks, class, &mut Parks)
+        self.rewrite_for(Probes::Parks, class, &mut Parks)
     }
 
     /// Rewrites a class with methods that JDBC's statements and connections have ([`StatementMethod`]): those that are
@@ -196,7 +196,7 @@ impl Rewriter {
         class: &[u8],
         selector: &mut dyn Selector,
     ) -> Result<Outcome> {
-        self.rewrite_for(Probes::OfStatements, class, selector)
+        self.rewrite_for(Probes::Statements, class, selector)
     }
 
     fn rewrite_for(
@@ -226,11 +226,11 @@ impl Rewriter {
         let major_version = version.0;
         let info = ClassInfo { name, major_version, access_flags, source_file, annotated };
         appended.start(pool.count());
+        let calls_probes = || has_probes(methods.clone(), &pool, version, probes_for.class());
         let mut work = ClassWork {
             info,
             has_super_class: super_class != 0,
-            has_probes: pool.names_probes
-                && has_probes(methods.clone(), &pool, version, probes_for.class()),
+            has_probes: pool.names_probes && calls_probes(),
             effects: EffectCache::new(slots),
             pool: &pool,
             calls,
@@ -244,12 +244,8 @@ impl Rewriter {
         let mut rewritten = 0;
         for _ in 0..methods.u2()? {
             let method = RawMethod::read(&mut methods, work.pool, version)?;
-            let in_method = |mut error: Error| {
-                error.method.get_or_insert(format!("{}{}", method.name, method.descriptor).into());
-                error
-            };
             let start = work.codes.len();
-            if work.method(&method, selector).map_err(in_method)?
+            if work.method(&method, selector).map_err(|error| in_method(error, &method))?
                 && let Code::Attribute(code) = &method.code
             {
                 rewritten += 1;
@@ -269,6 +265,12 @@ impl Rewriter {
         let bytes = assemble(class, pool_end, appended, codes, patches);
         Ok(Outcome::Rewritten(Rewritten { bytes, methods: rewritten }))
     }
+}
+
+/// The error with the method in which it was found.
+fn in_method(mut error: Error, method: &RawMethod<'_>) -> Error {
+    error.method.get_or_insert(format!("{}{}", method.name, method.descriptor).into());
+    error
 }
 
 /// Whether a method calls a probe. A class that cannot be read counts as having probes.
@@ -412,7 +414,7 @@ impl ClassWork<'_, '_> {
     /// then; `None` if it gets no annotation.
     fn annotate(&mut self, method: &RawMethod<'_>) -> Option<u16> {
         let annotated = Annotated::new(self.pool, method.attributes);
-        if self.probes_for != Probes::OfParks || annotated.attribute(ANNOTATIONS).is_some() {
+        if self.probes_for != Probes::Parks || annotated.attribute(ANNOTATIONS).is_some() {
             return None;
         }
         let count = annotated.count()?.checked_add(1)?;
@@ -443,7 +445,7 @@ impl ClassWork<'_, '_> {
                     method.attributes,
                 );
                 let is_other =
-                    self.probes_for == Probes::OfStatements && statement_method(&info).is_none();
+                    self.probes_for == Probes::Statements && statement_method(&info).is_none();
                 if is_other || !selector.selects(&self.info, &info) {
                     return Ok(false);
                 }
@@ -486,7 +488,7 @@ impl ClassWork<'_, '_> {
         if found.init_throws {
             self.map.tell_initialized();
         }
-        if self.probes_for == Probes::OfCalls {
+        if self.probes_for == Probes::Calls {
             self.mark_handlers(code)?;
         }
         self.map.scan(&code.bytecode)?;
@@ -504,9 +506,9 @@ impl ClassWork<'_, '_> {
         };
         let (pool, appended) = (self.pool, &mut *self.appended);
         let constants = match self.probes_for {
-            Probes::OfCalls => self.probes.of_method(pool, appended, id, needs),
-            Probes::OfParks => self.probes.of_park(pool, appended, blocker(info), needs),
-            Probes::OfStatements => match statement_method(info) {
+            Probes::Calls => self.probes.of_method(pool, appended, id, needs),
+            Probes::Parks => self.probes.of_park(pool, appended, blocker(info), needs),
+            Probes::Statements => match statement_method(info) {
                 Some(what) => self.probes.of_statement(pool, appended, (id, what), needs),
                 None => return Ok(Ok(false)),
             },

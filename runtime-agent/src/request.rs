@@ -32,6 +32,16 @@ const DETACH: Duration = Duration::from_secs(120);
 /// The answer to requests that come too late.
 pub(crate) const ENDED: Error = Error::State("the agent has ended, or is ending with its JVM");
 
+/// What [`Request::Top`] finds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Top {
+    pub period: Period,
+    /// At most so many of each kind.
+    pub count: usize,
+    /// Nothing but SQL statements.
+    pub only_sql: bool,
+}
+
 /// A request to the agent thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Request {
@@ -45,8 +55,8 @@ pub(crate) enum Request {
     Status,
     /// Set the threshold of the methods that a pattern names or of all others.
     Threshold(Option<Pattern>, Duration),
-    /// Find the methods with the most self time, at most this many.
-    Top(Period, usize),
+    /// Find the methods with the most self time.
+    Top(Top),
     /// Find calls in progress that have run for at least so long.
     InFlight(Duration),
     /// Find what threads do now.

@@ -121,6 +121,9 @@ enum Command {
         /// Of the last minute, not since the run began
         #[arg(long)]
         minute: bool,
+        /// Show SQL statements instead
+        #[arg(long)]
+        sql: bool,
     },
     /// Show calls in progress that have run for at least TIME, with their callers and callees
     Inflight {
@@ -198,8 +201,9 @@ impl Command {
             Self::Stop => "stop".to_owned(),
             Self::Flush => "flush".to_owned(),
             Self::Threshold { value } => with("threshold", value),
-            Self::Top { count, minute } => {
-                format!("top {count}{}", if *minute { " minute" } else { "" })
+            Self::Top { count, minute, sql } => {
+                let word = |is_given, word| if is_given { word } else { "" };
+                format!("top {count}{}{}", word(*minute, " minute"), word(*sql, " sql"))
             }
             Self::Inflight { time } => with("inflight", &Some(time.clone())),
             Self::Threads => "threads".to_owned(),

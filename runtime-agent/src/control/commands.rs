@@ -10,7 +10,7 @@ use thiserror::Error;
 
 use crate::drain::time_slices::Period;
 use crate::options::{parse_alloc, parse_every, parse_overhead, parse_threshold};
-use crate::request::Request;
+use crate::request::{Request, Top};
 
 pub(super) const HELP: &str = "\
 start: begin recording
@@ -18,7 +18,7 @@ stop: end recording; calls in progress are written as unfinished
 flush: write everything so far to the disk
 detach: end recording, give classes their own bytes back, and close this port
 status: show whether recording is on, and counters; without the token no names and paths
-top [N] [minute]: show the methods with the most self time, since the run began or of the last minute
+top [N] [minute] [sql]: show the methods with the most self time, since the run began or of the last minute; or SQL
 inflight [MS | DURATION]: show calls that have run for so many milliseconds, or so long, and go on
 threads: show what threads do, those that use most CPU time first
 methods PATTERN: show what has become of methods: instrumented, throttled, muted, excluded and so on
@@ -158,18 +158,19 @@ fn check_size(word: &str, pattern: &Pattern) -> Result<(), BadValue> {
 }
 
 fn top(rest: &str) -> Result<Request, BadValue> {
-    let (mut period, mut count) = (Period::Run, TOP);
+    let mut top = Top { period: Period::Run, count: TOP, only_sql: false };
     for word in rest.split_whitespace() {
         match word.parse::<usize>() {
-            _ if word == "minute" => period = Period::Minute,
-            Ok(number) if (1..=MAX_TOP).contains(&number) => count = number,
+            _ if word == "minute" => top.period = Period::Minute,
+            _ if word == "sql" => top.only_sql = true,
+            Ok(number) if (1..=MAX_TOP).contains(&number) => top.count = number,
             _ => {
-                let reason = format!("is neither a number from 1 to {MAX_TOP} nor minute");
+                let reason = format!("is neither a number from 1 to {MAX_TOP} nor minute or sql");
                 return Err(BadValue::new(word.replace(is_unprintable, "?"), reason).of("top"));
             }
         }
     }
-    Ok(Request::Top(period, count))
+    Ok(Request::Top(top))
 }
 
 fn trace(rest: &str) -> Result<Request, BadValue> {
@@ -215,10 +216,13 @@ mod tests {
 
     #[test]
     fn commands_with_their_values() {
-        assert_eq!(request("top"), Some(Request::Top(Period::Run, 10)));
-        assert_eq!(request("top 5"), Some(Request::Top(Period::Run, 5)));
-        assert_eq!(request("top minute"), Some(Request::Top(Period::Minute, 10)));
-        assert_eq!(request("top 1000  minute"), Some(Request::Top(Period::Minute, 1000)));
+        let top = |period, count| Some(Request::Top(Top { period, count, only_sql: false }));
+        assert_eq!(request("top"), top(Period::Run, 10));
+        assert_eq!(request("top 5"), top(Period::Run, 5));
+        assert_eq!(request("top minute"), top(Period::Minute, 10));
+        assert_eq!(request("top 1000  minute"), top(Period::Minute, 1000));
+        let sql = Top { period: Period::Run, count: 3, only_sql: true };
+        assert_eq!(request("top sql 3"), Some(Request::Top(sql)));
         assert_eq!(request("inflight"), Some(Request::InFlight(Duration::from_secs(1))));
         assert_eq!(request("inflight 250"), Some(Request::InFlight(Duration::from_millis(250))));
         assert_eq!(request("inflight 2s"), Some(Request::InFlight(Duration::from_secs(2))));
@@ -250,9 +254,9 @@ mod tests {
     #[test]
     fn a_wrong_value_is_told_from_an_unknown_command() {
         for (line, message) in [
-            ("top 0", "top: '0' is neither a number from 1 to 1000 nor minute"),
-            ("top hour", "top: 'hour' is neither a number from 1 to 1000 nor minute"),
-            ("json top 1001", "top: '1001' is neither a number from 1 to 1000 nor minute"),
+            ("top 0", "top: '0' is neither a number from 1 to 1000 nor minute or sql"),
+            ("top hour", "top: 'hour' is neither a number from 1 to 1000 nor minute or sql"),
+            ("json top 1001", "top: '1001' is neither a number from 1 to 1000 nor minute or sql"),
             ("inflight 1d", "inflight: '1d' is neither milliseconds nor a duration like 2s"),
             (
                 "inflight 99999999999999",

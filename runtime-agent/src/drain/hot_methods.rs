@@ -43,6 +43,15 @@ pub(crate) struct Hottest {
     pub events: HotEvents,
 }
 
+impl Hottest {
+    /// The SQL statements of it.
+    pub(crate) fn only_sql(self) -> Self {
+        let statements = self.events.statements;
+        let events = HotEvents { statements, ..HotEvents::default() };
+        Self { methods: Vec::new(), sampled: None, events, ..self }
+    }
+}
+
 /// What a method did since the last reading.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Recent {

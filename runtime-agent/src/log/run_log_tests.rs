@@ -5,14 +5,22 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use log_format::FORMAT_VERSION;
-use log_format::ids::{FrameId, JavaThreadId, MethodId, SampledStackId, StackId, ThreadId};
-use log_format::rows::{Exit, FrameRow, MethodRow, SampledStackRow, StackRow, ThreadRow};
+use log_format::ids::{
+    FrameId, JavaThreadId, MethodId, SampledStackId, StackId, StatementId, ThreadId,
+};
+use log_format::rows::{
+    Exit, FrameRow, MethodRow, SampledStackRow, StackRow, StatementRow, ThreadRow,
+};
 
 use super::*;
 
 struct NumbersAsNames;
 
 impl Names for NumbersAsNames {
+    fn statement(&self, id: StatementId) -> Option<StatementRow> {
+        Some(StatementRow { id, url: String::new(), text: format!("s{id}") })
+    }
+
     fn frame(&self, _: FrameId) -> Option<FrameRow> {
         None
     }

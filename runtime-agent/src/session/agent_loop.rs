@@ -13,7 +13,6 @@ use log_format::pattern::Pattern;
 use log_format::units;
 
 use crate::drain::recorder::Recorder;
-use crate::drain::time_slices::Period;
 use crate::error::Error;
 use crate::instrument::class_hook::ClassCounts;
 use crate::instrument::guards::{ClosedReason, Guards};
@@ -29,7 +28,7 @@ use crate::options::{Fault, SamplingOptions, TestOptions};
 use crate::overhead::Millionths;
 use crate::overhead::controller::{OverheadController, Parts};
 use crate::probe::{self, mounts};
-use crate::request::{Answer, Asked, Found, Reply, Request, Requests, Status};
+use crate::request::{Answer, Asked, Found, Reply, Request, Requests, Status, Top};
 use crate::sampling::engine::Chosen;
 use crate::sampling::sampler::Sampler;
 use crate::schedule::Schedule;
@@ -46,6 +45,7 @@ const ROUND: Duration = Duration::from_millis(50);
 const CLOCK_ROUND: Duration = Duration::from_secs(1);
 const NO_THREADS: &str =
     "threads are looked at while recording is on, with the options cpu=10ms,wall=100ms";
+const NO_SQL: &str = "SQL statements are counted with the options cpu=10ms,sql=100ms";
 /// Probe calls of a method that was called less often are in no compiled code.
 const COMPILED_CALLS: u64 = 1_000;
 
@@ -198,7 +198,7 @@ impl<'j> AgentLoop<'j> {
                 let hint = of.zip(named).and_then(|(of, named)| names_nothing(&of, named));
                 hints = Some(hint.into_iter().collect());
             }
-            Request::Top(period, count) => found = self.top(period, count),
+            Request::Top(of) => found = self.top(of)?,
             Request::InFlight(least) => {
                 let threads = self.sampler.as_ref().and_then(Sampler::threads_now);
                 let calls = self.recorder.in_flight(units::as_ns(least));
@@ -309,14 +309,21 @@ impl<'j> AgentLoop<'j> {
         (cost, Parts { recorder, guards, probe_class, jni })
     }
 
-    fn top(&mut self, period: Period, count: usize) -> Found {
-        let mut top = self.recorder.top(period, count);
+    fn top(&mut self, of: Top) -> Result<Found, Error> {
+        let is_counted = self.sampler.as_ref().is_some_and(|sampler| sampler.sql().is_some());
+        if of.only_sql && !is_counted {
+            return Err(Error::State(NO_SQL));
+        }
+        let mut top = self.recorder.top(of.period, of.count);
+        if of.only_sql {
+            top = top.only_sql();
+        }
         // Every method that was called has a name.
         top.methods.retain(|(id, _)| self.methods.get(*id).is_some());
         let named =
             |id: &MethodId| Some((self.methods.get(*id)?, self.cost.overhead.has_throttled(*id)));
         let names = top.methods.iter().filter_map(|(id, _)| named(id)).collect();
-        Found::Top(top, names)
+        Ok(Found::Top(top, names))
     }
 
     /// The methods that a pattern names. If there are none, also the reason.

@@ -49,7 +49,7 @@ impl Calls {
         self.calls.get_mut(self.depth.checked_sub(1)?)?.as_mut()
     }
 
-    fn push(&mut self, call: Call, executes: bool) {
+    fn push(&mut self, mut call: Call, executes: bool) {
         // The thread has left calls whose end was not seen: a probe had no stack left.
         while call.stack != 0 && self.last().is_some_and(|last| last.stack <= call.stack) {
             self.depth -= 1;
@@ -62,6 +62,12 @@ impl Calls {
         {
             last.inner += 1;
             return;
+        }
+        // A driver uses a connection before it returns it.
+        if call.url.is_none()
+            && let Some(last) = self.last()
+        {
+            call.url = last.url;
         }
         match self.calls.get_mut(self.depth) {
             Some(place) => {
@@ -162,4 +168,109 @@ pub(crate) fn thread_ended(jni: &JniEnv) {
 
 pub(super) fn clear() {
     CALLS.clear();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::statements::texts::TextId;
+
+    const KEY: ThreadKey = ThreadKey::new(77);
+
+    fn call(id: u32, hash: u32, text: u32) -> Call {
+        Call {
+            id,
+            hash,
+            url: UrlId::default(),
+            text: Text { id: TextId::new(text), raw: text },
+            method: MethodId::NONE,
+            began: 0,
+            stack: 0,
+            inner: 0,
+            is_wrapper: false,
+        }
+    }
+
+    /// Odd ids execute.
+    fn executes(id: u32) -> bool {
+        id % 2 == 1
+    }
+
+    fn begin_in(key: ThreadKey, call: Call) {
+        assert!(begin(key, call, executes(call.id)));
+    }
+
+    /// The text and whether it is a wrapper of the call that ends.
+    fn end_in(key: ThreadKey, id: u32) -> Option<(u32, bool)> {
+        end(key, id, executes).map(|call| (call.text.id.get(), call.is_wrapper))
+    }
+
+    #[test]
+    fn the_innermost_object_counts_and_its_outermost_call() {
+        // A pool's statement, the driver's, which calls itself.
+        for (id, hash) in [(1, 10), (3, 20), (5, 20), (3, 20)] {
+            begin_in(KEY, call(id, hash, 7));
+        }
+        assert_eq!([3, 5].map(|id| end_in(KEY, id)), [None; 2]);
+        assert_eq!(end_in(KEY, 3), Some((7, false)));
+        assert_eq!(end_in(KEY, 1), Some((7, true)));
+        assert_eq!(end_in(KEY, 1), None);
+    }
+
+    #[test]
+    fn other_texts_count_by_themselves_and_unknown_ones_do_not() {
+        let key = ThreadKey::new(78);
+        begin_in(key, call(1, 10, 7));
+        begin_in(key, call(1, 20, 8));
+        assert_eq!(end_in(key, 1), Some((8, false)));
+        assert_eq!(end_in(key, 1), Some((7, false)));
+        // The text is known of the pool's statement alone.
+        begin_in(key, call(1, 10, 7));
+        begin_in(key, call(3, 20, 0));
+        assert_eq!(end_in(key, 3), Some((7, false)));
+        assert_eq!(end_in(key, 1), Some((7, true)));
+        // Of the driver's alone.
+        begin_in(key, call(1, 10, 0));
+        begin_in(key, call(3, 20, 7));
+        assert_eq!(end_in(key, 3), Some((7, false)));
+        assert_eq!(end_in(key, 1), Some((0, true)));
+    }
+
+    #[test]
+    fn calls_whose_end_was_not_seen_are_forgotten() {
+        let key = ThreadKey::new(79);
+        let at = |stack, call: Call| Call { stack, ..call };
+        begin_in(key, at(1_000, call(1, 10, 7)));
+        begin_in(key, at(900, call(3, 20, 8)));
+        // The end of the outer one is.
+        assert_eq!(end_in(key, 1), Some((7, false)));
+        begin_in(key, at(900, call(3, 20, 8)));
+        // The thread is less deep.
+        begin_in(key, at(950, call(3, 20, 9)));
+        assert_eq!(end_in(key, 3), Some((9, false)));
+        assert_eq!(end_in(key, 3), None);
+    }
+
+    #[test]
+    fn very_deep_calls_are_not_noted() {
+        let key = ThreadKey::new(80);
+        for depth in 0..20 {
+            begin_in(key, call(1, depth, 100 + depth));
+        }
+        let ended: Vec<_> = (0..20).map(|_| end_in(key, 1)).collect();
+        assert_eq!(ended.iter().flatten().count(), DEEPEST);
+        assert_eq!(ended.last(), Some(&Some((100, false))));
+    }
+
+    #[test]
+    fn what_is_made_belongs_to_the_call_that_makes_it() {
+        let key = ThreadKey::new(81);
+        let makes = |call: &Call| call.id == 2;
+        begin_in(key, Call { url: UrlId::new(3), ..call(2, 10, 7) });
+        // The driver uses the connection before it is made.
+        begin_in(key, call(1, 20, 8));
+        assert_eq!(end(key, 1, executes).map(|call| call.url), Some(UrlId::new(3)));
+        assert_eq!(end_last(key, makes).map(|call| call.text.id.get()), Some(7));
+        assert!(end_last(key, makes).is_none());
+    }
 }

@@ -22,7 +22,7 @@ const MOST_NUMBERS: u32 = 1 << 24;
 /// Texts as they came whose number is known, in a generation.
 const MOST_KNOWN: usize = 8_192;
 /// So many UTF-16 units of a text are read.
-const LONGEST: usize = 16_384;
+const LONGEST: jni::jsize = 16_384;
 /// So many texts with literals are kept in a generation, and so many characters of each.
 const MOST_RAW: usize = 1_000;
 const LONGEST_RAW: usize = 10_000;
@@ -64,7 +64,10 @@ static WITH_LITERALS: AtomicBool = AtomicBool::new(false);
 /// The memory of names.
 static MEMORY: Account = Account::new();
 static TEXTS: LazyLock<Mutex<Texts>> = LazyLock::new(Mutex::default);
-static RAW: LazyLock<Mutex<[HashMap<u32, Arc<str>>; 2]>> = LazyLock::new(Mutex::default);
+static RAW: LazyLock<Mutex<Raw>> = LazyLock::new(Mutex::default);
+
+/// Texts with their literals by hash: those that came last, and those before.
+type Raw = [HashMap<u32, Arc<str>>; 2];
 
 #[derive(Debug, Default)]
 struct Texts {
@@ -129,7 +132,7 @@ pub(super) unsafe fn read(jni: &JniEnv, string: jni::jstring) -> Option<Vec<u16>
     }
     // SAFETY: the caller guarantees it; the range is within the string, and the buffer as long.
     unsafe {
-        let length = jni.get_string_length(string).min(LONGEST as jni::jsize);
+        let length = jni.get_string_length(string).min(LONGEST);
         let mut units = Vec::new();
         units.try_reserve_exact(usize::try_from(length).ok()?).ok()?;
         units.resize(usize::try_from(length).ok()?, 0);

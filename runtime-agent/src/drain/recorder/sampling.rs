@@ -14,6 +14,8 @@ use crate::drain::waited::Waits;
 use crate::drain::{self, lock_waits};
 use crate::exceptions;
 use crate::locks;
+use crate::log::run_log::RunLog;
+use crate::log::sampled_row::SampledRow;
 use crate::overhead::SampledProbes;
 use crate::sampling::sampler::Sampler;
 use crate::statements;
@@ -99,39 +101,48 @@ impl Recorder {
         for (start_ns, thread) in new {
             self.log.name_thread(Hour::of_unix_ns(start_ns), thread, &self.registry);
         }
-        let rows = self.registry.samples.take_rows(clock::unix_ns(), all);
-        let part = |of: u64| self.budget.hour_bytes().map_or(u64::MAX, |bytes| bytes / of);
-        if self.sampled.samples > part(SAMPLES_PART) {
-            self.registry.samples.add_over_budget(&rows);
-        } else {
-            self.sampled.samples += self.log.add_sampled(&rows, &self.registry);
+        let (samples, others) = (self.part(SAMPLES_PART), self.part(OTHERS_PART));
+        let Self { log, registry, sampled, .. } = self;
+        let rows = registry.samples.take_rows(clock::unix_ns(), all);
+        if !add_within(log, registry, &mut sampled.samples, samples, &rows) {
+            registry.samples.add_over_budget(&rows);
         }
-        if self.sampled.lock_waits > part(OTHERS_PART) {
+        if !add_within(log, registry, &mut sampled.lock_waits, others, &waits) {
             self.lock_waits.add_over_budget(&waits);
-        } else {
-            self.sampled.lock_waits += self.log.add_sampled(&waits, &self.registry);
         }
-        if self.sampled.slow_sql > part(OTHERS_PART) {
+        if !add_within(log, registry, &mut sampled.slow_sql, others, &slow) {
             self.statements.add_over_budget(&slow);
-        } else {
-            self.sampled.slow_sql += self.log.add_sampled(&slow, &self.registry);
         }
         let allocations = self.allocations.take_rows(all);
-        if self.sampled.allocations > part(OTHERS_PART) {
+        if !add_within(log, registry, &mut sampled.allocations, others, &allocations) {
             self.allocations.add_over_budget(&allocations);
-        } else {
-            self.sampled.allocations += self.log.add_sampled(&allocations, &self.registry);
         }
         let traces = self.traces.take_rows(all);
-        if self.sampled.traces > part(OTHERS_PART) {
+        if !add_within(log, registry, &mut sampled.traces, others, &traces) {
             self.traces.add_over_budget(&traces);
-        } else {
-            self.sampled.traces += self.log.add_sampled(&traces, &self.registry);
         }
-        if self.sampled.examples > part(OTHERS_PART) {
+        if !add_within(log, registry, &mut sampled.examples, others, &examples) {
             self.exceptions.add_over_budget(&examples);
-        } else {
-            self.sampled.examples += self.log.add_sampled(&examples, &self.registry);
         }
     }
+
+    /// The bytes of one of so many parts of the hour's budget.
+    fn part(&self, parts: u64) -> u64 {
+        self.budget.hour_bytes().map_or(u64::MAX, |bytes| bytes / parts)
+    }
+}
+
+/// Adds rows, if those before took no more than `most` bytes of the hour's budget; `false` if they did.
+fn add_within<R: SampledRow>(
+    log: &mut RunLog,
+    names: &Registry,
+    bytes: &mut u64,
+    most: u64,
+    rows: &[R],
+) -> bool {
+    let has_room = *bytes <= most;
+    if has_room {
+        *bytes += log.add_sampled(rows, names);
+    }
+    has_room
 }
