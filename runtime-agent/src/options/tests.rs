@@ -348,11 +348,11 @@ fn the_table_the_defaults_and_the_docs_agree() {
     }
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/options.md");
     let docs = fs::read_to_string(docs).unwrap();
-    let tables = docs.split("## Patterns").next().unwrap().lines();
-    let first_cells = tables.filter_map(|line| line.strip_prefix("| `")?.split(" | ").next());
-    // A cell may name two options: `record`, `pause`.
+    let lists = docs.split("## Patterns").next().unwrap().lines();
+    let names = lists.filter_map(|line| line.strip_prefix("- `")?.split(": ").next());
+    // An item may name two options: `record`, `pause`.
     let documented: Vec<&str> =
-        first_cells.flat_map(|cell| cell.split(", ").map(|one| one.trim_matches('`'))).collect();
+        names.flat_map(|name| name.split(", ").map(|one| one.trim_matches('`'))).collect();
     let written = |def: &option_table::OptionDef| match def.default {
         Some(default) => format!("{}={default}", def.key),
         None => def.key.to_owned(),
