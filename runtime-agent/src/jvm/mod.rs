@@ -3,6 +3,7 @@
 pub(crate) mod class_names;
 pub(crate) mod error;
 pub(crate) mod facts;
+pub(crate) mod java_strings;
 pub(crate) mod java_threads;
 pub(crate) mod loaders;
 pub(crate) mod mounted_lately;

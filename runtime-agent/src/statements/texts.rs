@@ -13,6 +13,7 @@ use log_format::writer::one_line;
 use super::generations::Generations;
 use super::literals::without_literals;
 use super::urls::{self, UrlId};
+use crate::jvm::java_strings;
 use crate::sys::memory::Account;
 
 /// Most texts at a time. Others are one: [`OTHERS`].
@@ -21,8 +22,6 @@ const MOST: usize = 4_000;
 const MOST_NUMBERS: u32 = 1 << 24;
 /// Texts as they came whose number is known, in a generation.
 const MOST_KNOWN: usize = 8_192;
-/// So many UTF-16 units of a text are read.
-const LONGEST: jni::jsize = 16_384;
 /// So many texts with literals are kept in a generation, and so many characters of each.
 const MOST_RAW: usize = 1_000;
 const LONGEST_RAW: usize = 10_000;
@@ -122,32 +121,13 @@ pub(super) fn keep_literals(keep: bool) {
     WITH_LITERALS.store(keep, Ordering::Relaxed);
 }
 
-/// The UTF-16 units of a string, as far as they are read; `None` for null, or without memory.
-///
-/// # Safety
-/// `string` is a live reference of this thread to a string, or null.
-pub(super) unsafe fn read(jni: &JniEnv, string: jni::jstring) -> Option<Vec<u16>> {
-    if string.is_null() {
-        return None;
-    }
-    // SAFETY: the caller guarantees it; the range is within the string, and the buffer as long.
-    unsafe {
-        let length = jni.get_string_length(string).min(LONGEST);
-        let mut units = Vec::new();
-        units.try_reserve_exact(usize::try_from(length).ok()?).ok()?;
-        units.resize(usize::try_from(length).ok()?, 0);
-        jni.get_string_region(string, 0, length, &mut units);
-        Some(units)
-    }
-}
-
 /// The text of a statement at this database.
 ///
 /// # Safety
 /// `string` is a live reference of this thread to a string, or null.
 pub(super) unsafe fn text(jni: &JniEnv, string: jni::jstring, url: UrlId) -> Text {
     // SAFETY: the caller guarantees it.
-    let Some(units) = (unsafe { read(jni, string) }) else { return Text::default() };
+    let Some(units) = (unsafe { java_strings::units(jni, string) }) else { return Text::default() };
     let hash = HASHER.hash_one(&units);
     // Databases read a text differently.
     let key = hash ^ u64::from(url.get()).wrapping_mul(0x9e37_79b9_7f4a_7c15);

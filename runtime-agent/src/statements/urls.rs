@@ -8,7 +8,7 @@ use jvmti_bindings::prelude::jni;
 use log_format::writer::one_line;
 
 use super::literals::Dialect;
-use super::texts::read;
+use crate::jvm::java_strings;
 
 /// More are not told apart.
 const MOST: usize = 255;
@@ -50,8 +50,8 @@ fn urls() -> MutexGuard<'static, Vec<String>> {
 /// `url` is a live reference of this thread to a string, or null.
 pub(super) unsafe fn number(jni: &JniEnv, url: jni::jstring) -> UrlId {
     // SAFETY: the caller guarantees it.
-    let Some(read) = (unsafe { read(jni, url) }) else { return UrlId::default() };
-    number_of(&without_secrets(&String::from_utf16_lossy(&read)))
+    let Some(units) = (unsafe { java_strings::units(jni, url) }) else { return UrlId::default() };
+    number_of(&without_secrets(&String::from_utf16_lossy(&units)))
 }
 
 fn number_of(url: &str) -> UrlId {
