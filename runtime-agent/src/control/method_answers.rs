@@ -15,7 +15,7 @@ use crate::drain::hot_sums::{EventSum, HotEvent, HotEvents};
 use crate::drain::in_flight::{BusyThread, InFlight, OUTERMOST, RunningCall};
 use crate::instrument::method_states::MethodStates;
 use crate::instrument::methods::Method;
-use crate::sampling::off_cpu::{ThreadNow, Waiting};
+use crate::sampling::off_cpu::{StatementNow, ThreadNow, Waiting};
 use crate::sys::clock;
 
 /// A method as JSON shows it.
@@ -223,7 +223,7 @@ pub(super) fn add_in_flight(answer: &mut Answer, in_flight: &InFlight, threads: 
     // The carrier of a virtual thread does not wait for it.
     let now = |busy: &BusyThread| {
         let is_it = |thread: &&ThreadNow| !busy.is_virtual && thread.os_id == busy.os_id;
-        threads.iter().find(is_it).filter(|thread| thread.lock.is_some())
+        threads.iter().find(is_it)
     };
     blocked::add_deadlocks(answer, threads);
     if in_flight.threads.is_empty() {
@@ -237,13 +237,18 @@ pub(super) fn add_in_flight(answer: &mut Answer, in_flight: &InFlight, threads: 
             format!("{name} (java id {}, os id {}{kind})", thread.java_id, thread.os_id),
         );
         add_calls(answer, thread);
-        if let Some(now) = now(thread) {
+        let Some(now) = now(thread) else { continue };
+        if now.lock.is_some() {
             answer.line("waits", format!("{}{}", doing(now), blocked::text(now, threads)));
+        }
+        if let Some(StatementNow { text, ns }) = &now.statement {
+            answer.line("sql", format!("for {}, {}", human::duration(*ns), short(text)));
         }
     }
     let value = |busy: &BusyThread| {
-        let blocked_on = now(busy).map_or(Value::Null, |thread| blocked::value(thread, threads));
-        thread_value(busy, blocked_on)
+        let now = now(busy);
+        let blocked_on = now.map_or(Value::Null, |thread| blocked::value(thread, threads));
+        thread_value(busy, blocked_on, now.map_or(Value::Null, statement_value))
     };
     answer.value("threads", in_flight.threads.iter().map(value).collect::<Vec<Value>>());
     if in_flight.more_threads > 0 {
@@ -267,10 +272,14 @@ pub(super) fn add_threads(answer: &mut Answer, threads: &[ThreadNow], calls: &In
         let entry = entry(thread).map_or_else(String::new, |call| {
             format!(", {} for {}", call.method.line_name(), human::duration(call.ns))
         });
+        let statement =
+            thread.statement.as_ref().map_or_else(String::new, |StatementNow { text, ns }| {
+                format!(", SQL for {}, {}", human::duration(*ns), short(text))
+            });
         answer.line(
             "thread",
             format!(
-                "{} (java id {}, os id {}) {}{}, {:.1}% of a processor{entry}",
+                "{} (java id {}, os id {}) {}{}, {:.1}% of a processor{entry}{statement}",
                 one_line(&thread.name.name),
                 thread.name.java_id,
                 thread.os_id,
@@ -294,9 +303,16 @@ pub(super) fn add_threads(answer: &mut Answer, threads: &[ThreadNow], calls: &In
             "cpu_share": thread.cpu_share,
             "blocked_on": blocked::value(thread, threads),
             "entry": entry,
+            "statement": statement_value(thread),
         })
     };
     answer.value("threads", threads.iter().map(value).collect::<Vec<_>>());
+}
+
+/// The SQL statement that a thread executes, or null.
+fn statement_value(thread: &ThreadNow) -> Value {
+    let value = |now: &StatementNow| json!({ "text": now.text, "running_ns": now.ns });
+    thread.statement.as_ref().map_or(Value::Null, value)
 }
 
 fn add_calls(answer: &mut Answer, thread: &BusyThread) {
@@ -309,7 +325,7 @@ fn add_calls(answer: &mut Answer, thread: &BusyThread) {
     }
 }
 
-fn thread_value(thread: &BusyThread, blocked_on: Value) -> Value {
+fn thread_value(thread: &BusyThread, blocked_on: Value, statement: Value) -> Value {
     let call = |call: &RunningCall| {
         with_name(&call.method, json!({ "running_ns": call.ns, "is_long": call.is_long }))
     };
@@ -321,5 +337,6 @@ fn thread_value(thread: &BusyThread, blocked_on: Value) -> Value {
         "calls": thread.calls.iter().map(call).collect::<Vec<_>>(),
         "more_calls": thread.more_calls,
         "blocked_on": blocked_on,
+        "statement": statement,
     })
 }

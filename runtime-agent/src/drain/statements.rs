@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use log_format::ids::{MethodId, StatementId};
 use log_format::names::Hour;
-use log_format::rows::{Exit, SlowSqlRow, SqlRow, StatementRow, counter};
+use log_format::rows::{SlowSqlRow, SqlRow, StatementRow, counter};
 
 use crate::drain::hot_sums::HotSums;
 use crate::drain::samples::{Context, Samples};
@@ -170,7 +170,7 @@ pub(super) fn row(
         },
         statement: ids.of(slow.statement),
         total_ns: clock::ticks_to_ns(slow.ticks),
-        exit: if slow.threw { Exit::Throw } else { Exit::Return },
+        exit: slow.exit,
         text: statements::with_literals(slow),
         sampled_stack: samples.stack_of_own(slow.os_id, &slow.stack, sampler),
         stack: samples.path_of(&slow.stack.shadow, context.paths),

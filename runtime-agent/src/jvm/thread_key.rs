@@ -18,7 +18,12 @@ impl ThreadKey {
     }
 
     pub(crate) fn of_platform(jni: &JniEnv) -> Self {
-        Self(jni.raw().addr() as u64)
+        Self::of_environment(jni.raw().addr())
+    }
+
+    /// The platform thread with a JNI environment at this address.
+    pub(crate) const fn of_environment(address: usize) -> Self {
+        Self(address as u64)
     }
 
     /// That of the calling thread.

@@ -42,6 +42,7 @@ mod thread_list;
 mod thread_names;
 pub(crate) mod threads;
 mod timers;
+mod unfinished_statements;
 
 use std::ptr::NonNull;
 

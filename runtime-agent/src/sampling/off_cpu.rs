@@ -24,9 +24,11 @@ use super::random_walks::RandomWalks;
 use super::thread_list::{ListedThread, ThreadList};
 use super::threads;
 use super::timers::clock_of;
+use crate::jvm::thread_key::ThreadKey;
 use crate::jvm::{class_names, java_threads};
 use crate::locks::{self, InProgress, Owner};
 use crate::probe::thread::ThreadName;
+use crate::statements::{self, Execution};
 use crate::sys::clock;
 
 /// How often the list of threads is read, if none has started. Else it is read at once. It takes no more than one part in
@@ -159,6 +161,16 @@ pub(crate) struct ThreadNow {
     pub cpu_share: f64,
     /// The lock that it waits for.
     pub lock: Option<LockNow>,
+    /// The SQL statement that it executes.
+    pub statement: Option<StatementNow>,
+}
+
+/// An SQL statement in progress.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct StatementNow {
+    /// Its text without literals.
+    pub text: String,
+    pub ns: u64,
 }
 
 /// A lock for which a thread waits now.
@@ -304,7 +316,13 @@ impl<'j> OffCpu<'j> {
             .map(|(_, wait)| (wait.java_thread, wait))
             .filter(|(java_thread, _)| still_waits(java_thread))
             .collect();
-        let now = |thread: &Watched| thread.now(waits.get(&thread.java_thread));
+        let executions: HashMap<ThreadKey, Execution> =
+            statements::in_progress().into_iter().map(|of| (of.thread, of)).collect();
+        let environment = self.list.environment();
+        let now = |thread: &Watched| {
+            let key = ThreadKey::of_environment(thread.java_thread.wrapping_add(environment));
+            thread.now(waits.get(&thread.java_thread), executions.get(&key))
+        };
         let mut threads: Vec<ThreadNow> = self.threads.iter().map(now).collect();
         threads.sort_by(|one, other| {
             let by_share = other.cpu_share.total_cmp(&one.cpu_share);
@@ -401,7 +419,7 @@ impl Watched {
         }
     }
 
-    fn now(&self, wait: Option<&InProgress>) -> ThreadNow {
+    fn now(&self, wait: Option<&InProgress>, execution: Option<&Execution>) -> ThreadNow {
         let Self { name, os_id, waiting, cpu_share, .. } = self;
         let lock = wait.map(|wait| LockNow {
             kind: locks::kind(wait.class),
@@ -409,12 +427,17 @@ impl Watched {
             waited_ns: clock::ticks_to_ns(clock::ticks().saturating_sub(wait.began)),
             owner: wait.owner,
         });
+        let statement = execution.map(|execution| StatementNow {
+            text: statements::name(execution.statement).1,
+            ns: clock::ticks_to_ns(execution.ticks()),
+        });
         // It may have begun to wait since the last look.
         let waiting = wait.map_or(*waiting, |wait| {
             let is_monitor = locks::kind(wait.class) == LockKind::Monitor;
             Some(if is_monitor { Waiting::Blocked } else { Waiting::Parked })
         });
-        ThreadNow { name: name.clone(), os_id: *os_id, waiting, cpu_share: *cpu_share, lock }
+        let (name, os_id, cpu_share) = (name.clone(), *os_id, *cpu_share);
+        ThreadNow { name, os_id, waiting, cpu_share, lock, statement }
     }
 
     /// The time since the last look in which it did not run, and where it stands.

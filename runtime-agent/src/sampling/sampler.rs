@@ -26,7 +26,9 @@ use super::paused_waits::PausedWaits;
 use super::random_walks::RandomWalks;
 use super::thread_list::ThreadList;
 use super::thread_names::ThreadNames;
-use super::{NoSamples, debug_info, methods, off_cpu, process_timer, signals, threads};
+use super::{
+    NoSamples, debug_info, methods, off_cpu, process_timer, signals, threads, unfinished_statements,
+};
 use crate::allocations;
 use crate::instrument::statement_probes;
 use crate::jvm::error::JvmError;
@@ -384,6 +386,9 @@ impl<'j> Sampler<'j> {
             self.gone.extend(gone);
         }
         locks::end(self.jvmti, self.jni);
+        unfinished_statements::record(self.jvmti, || {
+            ThreadList::new(&Tables::read()?, self.jvmti, self.jni).ok()
+        });
         statements::end(self.jni);
         allocations::end(self.jvmti);
         traces::turn_on(false);

@@ -161,6 +161,18 @@ fn end_if(key: ThreadKey, end: impl FnOnce(&mut Calls) -> Option<Call>) -> Optio
     ended
 }
 
+/// The innermost call of each thread that executes a statement.
+pub(super) fn executing(executes: impl Fn(u32) -> bool) -> Vec<(ThreadKey, Call)> {
+    let mut all = Vec::new();
+    CALLS.for_each(|key, calls| {
+        let calls = calls.calls.iter().take(calls.depth).rev().flatten();
+        all.extend(
+            calls.copied().find(|call| executes(call.id)).map(|call| (ThreadKey::new(key), call)),
+        );
+    });
+    all
+}
+
 /// The calling platform thread ends.
 pub(crate) fn thread_ended(jni: &JniEnv) {
     CALLS.remove(ThreadKey::of_platform(jni).number());

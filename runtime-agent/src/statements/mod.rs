@@ -41,7 +41,8 @@ use crate::jvm::statement_class::StatementClass;
 use crate::sys::clock;
 
 pub(crate) use self::in_progress::thread_ended;
-pub(crate) use self::slow::{SlowStatement, take as take_slow};
+pub(crate) use self::natives::in_progress;
+pub(crate) use self::slow::{Execution, SlowStatement, add_unfinished, take as take_slow};
 pub(crate) use self::sums::{StatementKey, StatementSum, take as take_sums};
 
 static IS_ON: AtomicBool = AtomicBool::new(false);

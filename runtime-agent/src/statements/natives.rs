@@ -7,11 +7,13 @@ use std::sync::atomic::Ordering;
 
 use jvmti_bindings::env::JniEnv;
 use jvmti_bindings::prelude::jni;
+use log_format::rows::Exit;
 use rewriter::probe::StatementMethod;
 use sampling_handler::signal;
 
 use super::in_progress::{self, Call};
 use super::objects::{self, Object};
+use super::slow::Execution;
 use super::sums::{self, StatementKey};
 use super::texts::{self, Text};
 use super::urls;
@@ -129,8 +131,20 @@ fn left(jni: &JniEnv, id: u32, now: u64, threw: bool) {
     let counter = if is_counted { &EXECUTIONS } else { &LOST };
     counter.fetch_add(1, Ordering::Relaxed);
     if is_counted && slow::is_slow(ticks) {
-        slow::add(jni, (statement, call.text.raw), (call.began, ticks), threw);
+        let exit = if threw { Exit::Throw } else { Exit::Return };
+        slow::add(jni, (statement, call.text.raw), (call.began, ticks), exit);
     }
+}
+
+/// The executions that have not ended, one of a thread.
+pub(crate) fn in_progress() -> Vec<Execution> {
+    let of = |(thread, call): (ThreadKey, Call)| Execution {
+        thread,
+        statement: StatementKey::new(call.url, call.text.id),
+        raw: call.text.raw,
+        began: call.began,
+    };
+    in_progress::executing(executes).into_iter().map(of).collect()
 }
 
 /// A method has made a statement or a connection; its call is the innermost one.

@@ -5,10 +5,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use jvmti_bindings::env::JniEnv;
 use log_format::ids::JavaThreadId;
+use log_format::rows::Exit;
 
 use super::sums::StatementKey;
+use crate::jvm::thread_key::ThreadKey;
 use crate::probe::thread::os_id;
 use crate::sampling::own_stack::OwnStack;
+use crate::sys::clock;
 use crate::sys::memory::Account;
 
 /// Most executions in a second: a stack takes some 10 us.
@@ -32,11 +35,34 @@ pub(crate) struct SlowStatement {
     /// When it began, and how long it took, in ticks.
     pub began: u64,
     pub ticks: u64,
-    pub threw: bool,
+    pub exit: Exit,
     /// The kernel's number of the thread.
     pub os_id: u32,
     pub virtual_thread: Option<JavaThreadId>,
     pub stack: OwnStack,
+}
+
+/// An execution that has not ended.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Execution {
+    pub thread: ThreadKey,
+    pub statement: StatementKey,
+    /// A hash of the text with its literals.
+    pub raw: u32,
+    /// When it began, in ticks.
+    pub began: u64,
+}
+
+impl Execution {
+    /// Whether it has taken long enough by now to be recorded.
+    pub(crate) fn is_slow(&self) -> bool {
+        is_slow(self.ticks())
+    }
+
+    /// How long it has taken so far, in ticks.
+    pub(crate) fn ticks(&self) -> u64 {
+        clock::ticks().saturating_sub(self.began)
+    }
 }
 
 fn queue() -> MutexGuard<'static, Vec<SlowStatement>> {
@@ -66,18 +92,38 @@ pub(super) fn add(
     jni: &JniEnv,
     (statement, raw): (StatementKey, u32),
     (began, ticks): (u64, u64),
-    threw: bool,
+    exit: Exit,
 ) {
     let add = || {
         let (virtual_thread, stack) = OwnStack::read_in_probe(jni)?;
         let os_id = os_id();
         let slow =
-            SlowStatement { statement, raw, began, ticks, threw, os_id, virtual_thread, stack };
-        let mut queue = queue();
-        queue.try_reserve(1).ok()?;
-        MEMORY.take(size_of::<SlowStatement>() + slow.stack.bytes()).then(|| queue.push(slow))
+            SlowStatement { statement, raw, began, ticks, exit, os_id, virtual_thread, stack };
+        Some(push(slow))
     };
-    if IN_SECOND.fetch_add(1, Ordering::Relaxed) >= MOST || add().is_none() {
+    if IN_SECOND.fetch_add(1, Ordering::Relaxed) >= MOST || add() != Some(true) {
+        DROPPED.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// `false` if there is no memory.
+fn push(slow: SlowStatement) -> bool {
+    let mut queue = queue();
+    let has_room = queue.try_reserve(1).is_ok()
+        && MEMORY.take(size_of::<SlowStatement>() + slow.stack.bytes());
+    if has_room {
+        queue.push(slow);
+    }
+    has_room
+}
+
+/// Adds an execution that has not ended: recording ends.
+pub(crate) fn add_unfinished(execution: &Execution, os_id: u32, stack: OwnStack) {
+    let Execution { thread, statement, raw, began } = *execution;
+    let (ticks, virtual_thread) = (execution.ticks(), thread.virtual_thread());
+    let exit = Exit::Unfinished;
+    let slow = SlowStatement { statement, raw, began, ticks, exit, os_id, virtual_thread, stack };
+    if !push(slow) {
         DROPPED.fetch_add(1, Ordering::Relaxed);
     }
 }
