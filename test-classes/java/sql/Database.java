@@ -27,6 +27,8 @@ final class Database {
     Connection open() throws SQLException {
         switch (kind) {
             case "sqlite":
+                // The driver's own.
+                Expected.runs("pragma busy_timeout=?");
                 return DriverManager.getConnection("jdbc:sqlite::memory:");
             case "own":
                 Own.register();
