@@ -12,6 +12,7 @@ use sha2::{Digest, Sha256};
 
 use crate::artifacts::{project, target};
 use crate::jdk::{Jdk, compiler, found};
+use crate::libraries::library;
 
 /// The folder with the classes of all programs in `java/` that Java 11 can run.
 pub fn classes() -> &'static Path {
@@ -36,6 +37,19 @@ pub fn changed_classes() -> &'static Path {
         let sources = sources(&project().join("test-classes/java/changing/after"));
         let path = classes().display().to_string();
         kept("changed", compiler(), &sources, &[classes()], |folder| {
+            compile(compiler(), &["--release", "11", "-cp", &path], &sources, folder);
+        })
+    })
+}
+
+/// The folder with the classes of `java/sql`, which need the jars of H2 and HikariCP.
+pub fn sql_classes() -> &'static Path {
+    static CLASSES: OnceLock<PathBuf> = OnceLock::new();
+    CLASSES.get_or_init(|| {
+        let sources = sources(&project().join("test-classes/java/sql"));
+        let jars = ["h2-", "HikariCP-"].map(library);
+        let path = jars.each_ref().map(|jar| jar.display().to_string()).join(":");
+        kept("sql", compiler(), &sources, &jars.each_ref().map(PathBuf::as_path), |folder| {
             compile(compiler(), &["--release", "11", "-cp", &path], &sources, folder);
         })
     })

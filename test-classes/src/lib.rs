@@ -17,12 +17,14 @@ mod profile;
 mod run;
 mod samples;
 mod service;
+mod sql_run;
+mod statements;
 mod truth_run;
 
 pub use agents::{bytecode_agent, faults, jacoco, java_agent, second_agent, set_clock};
 pub use artifacts::{Artifacts, artifacts, project};
 pub use check::{Check, Checked, Compared, Pair, check, compare, is_in_lane};
-pub use classes::{changed_classes, classes, compile, ecj, newest_classes};
+pub use classes::{changed_classes, classes, compile, ecj, newest_classes, sql_classes};
 pub use control::{
     Control, NONCE, error_line, field, mac, random, tprofiler, tprofiler_json, tprofiler_text,
     without_notice,
@@ -40,4 +42,6 @@ pub use samples::{
     samples, sources, traced_calls,
 };
 pub use service::{Service, TOKEN_NEEDED};
+pub use sql_run::{SqlRun, run_sql, sql_expected, sql_java, sql_java_with};
+pub use statements::{Executed, SlowStatement, Sums, executions, secrets, slow_statements, sums};
 pub use truth_run::{TRUTH, jar_of, run_plain, run_truth};

@@ -205,7 +205,7 @@ fn of_kind(run: &Path, kind: &str) -> Vec<Sampled> {
 }
 
 /// Names of threads and stacks.
-struct Names {
+pub(crate) struct Names {
     methods: BTreeMap<MethodId, MethodName>,
     paths: BTreeMap<StackId, (StackId, MethodId)>,
     stacks: BTreeMap<SampledStackId, (SampledStackId, FrameId)>,
@@ -214,7 +214,7 @@ struct Names {
 }
 
 impl Names {
-    fn of(run: &Path) -> Self {
+    pub(crate) fn of(run: &Path) -> Self {
         let name = |row: &FrameRow| match row.class.is_empty() {
             true => row.method.clone(),
             false => format!("{}.{}", row.class, row.method),
@@ -231,12 +231,12 @@ impl Names {
         }
     }
 
-    fn thread(&self, id: ThreadId) -> (String, JavaThreadId) {
+    pub(crate) fn thread(&self, id: ThreadId) -> (String, JavaThreadId) {
         self.threads.get(&id).expect("a thread has a name").clone()
     }
 
     /// From the outermost.
-    fn frames(&self, stack: SampledStackId) -> Vec<String> {
+    pub(crate) fn frames(&self, stack: SampledStackId) -> Vec<String> {
         let mut found = Vec::new();
         let mut next = stack;
         while !next.is_none() {
@@ -249,7 +249,7 @@ impl Names {
     }
 
     /// From the outermost.
-    fn path(&self, stack: StackId) -> Vec<MethodName> {
+    pub(crate) fn path(&self, stack: StackId) -> Vec<MethodName> {
         let mut path = Vec::new();
         let mut next = stack;
         while let Some((parent, method)) = self.paths.get(&next) {

@@ -7,16 +7,19 @@ import java.sql.SQLException;
 import java.sql.Statement;
 
 /**
- * Executes statements at a server of PostgreSQL or MariaDB. Usage: {@code Servers URL}; prints what it expects, without
- * what the driver executes on its own.
+ * Executes statements at a server of PostgreSQL or MariaDB. Usage: {@code Servers}, with the URL in the variable
+ * SERVER_URL, because command lines are in logs. It prints what it expects, without what the driver executes on its own.
  */
 public final class Servers {
     private Servers() {}
 
     public static void main(String[] args) throws SQLException {
-        boolean isPostgres = args[0].startsWith("jdbc:postgresql:");
-        try (Connection connection = DriverManager.getConnection(args[0]);
+        String url = System.getenv("SERVER_URL");
+        boolean isPostgres = url.startsWith("jdbc:postgresql:");
+        try (Connection connection = DriverManager.getConnection(url);
                 Statement statement = connection.createStatement()) {
+            statement.executeUpdate("drop table if exists item");
+            Expected.runs("drop table if exists item");
             new Database("server", "").createItems(connection);
             try (PreparedStatement insert = connection.prepareStatement("insert into item values (?, ?, ?)")) {
                 for (int i = 0; i < 20; i++) {
