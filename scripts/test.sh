@@ -27,6 +27,12 @@ ensure_tool cargo-nextest || has_nextest=
 [ -n "$has_nextest" ] || [ -z "$full" ] || fail "--full needs cargo-nextest"
 scripts/jdks.sh ${full:+--all}
 scripts/libraries.sh
+if [ -n "$full" ]; then
+    # test-classes/tests/sql_servers.rs starts these servers.
+    compgen -G '/usr/lib/postgresql/*/bin/postgres' >/dev/null || install_package postgresql ||
+        say "PostgreSQL is missing: install the Debian package postgresql"
+    ensure mariadb-install-db mariadb-server || true
+fi
 scripts/browser.sh || echo "WARNING: there is no browser, so the report's pages are not tried in one."
 
 echo "Java runtimes that were found (TEST_JDKS=${TEST_JDKS:-}):"

@@ -9,8 +9,8 @@ use std::process::{Child, Command, Stdio};
 use log_format::rows::{Exit, counter};
 use tempfile::TempDir;
 use test_classes::{
-    Profile, executions, free_port, jdks, library, secrets, slow_statements, sql_expected,
-    sql_java_with, sums, wait_until,
+    Profile, executions, free_port, jdks, secrets, slow_statements, sql_expected, sql_java_with,
+    sums, wait_until,
 };
 
 /// The user of servers that root starts: they do not run as root.
