@@ -37,8 +37,7 @@ const LOCK_THRESHOLDS: RangeInclusive<Duration> =
     Duration::from_micros(10)..=Duration::from_secs(60);
 
 /// Thresholds of SQL statements.
-const SQL_THRESHOLDS: RangeInclusive<Duration> =
-    Duration::from_micros(1)..=Duration::from_secs(3_600);
+const SQL_THRESHOLDS: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_secs(3_600);
 
 /// An option of the agent.
 pub struct OptionDef {
@@ -240,7 +239,7 @@ pub const OPTIONS: &[OptionDef] = &[
         default: Some("off"),
         help: "With cpu: count SQL statements, and record those that take at least this long, like 100ms",
         set: |options, value, _| {
-            let why = "is neither off nor from 1us to 1h, like 100ms";
+            let why = "is neither off nor from 0 to 1h, like 100ms";
             options.sampling.sql = off_or_within("sql", value, &SQL_THRESHOLDS, why)?;
             Ok(())
         },

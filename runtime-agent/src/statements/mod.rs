@@ -9,6 +9,7 @@
 //! literals    makes the latter
 //! urls        URLs of databases by number, without secrets
 //! generations a map that forgets what is not used
+//! counts      whether they are counted, how many, and what that costs
 //! sums        all executions that have ended
 //! slow        those over the threshold, until the agent thread takes them
 //! ```
@@ -21,6 +22,7 @@
 //! Nothing keeps a statement, connection or loader alive. Two objects can have the same identity hash, one pair in two
 //! thousand million: then the statement that was prepared last counts for both.
 
+mod counts;
 mod generations;
 mod in_progress;
 mod literals;
@@ -32,7 +34,6 @@ mod texts;
 mod urls;
 
 use std::collections::HashSet;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use jvmti_bindings::env::JniEnv;
@@ -40,60 +41,11 @@ use jvmti_bindings::env::JniEnv;
 use crate::jvm::statement_class::StatementClass;
 use crate::sys::clock;
 
+pub(crate) use self::counts::{Counts, cost_ns};
 pub(crate) use self::in_progress::thread_ended;
 pub(crate) use self::natives::in_progress;
 pub(crate) use self::slow::{Execution, SlowStatement, add_unfinished, take as take_slow};
 pub(crate) use self::sums::{StatementKey, StatementSum, take as take_sums};
-
-static IS_ON: AtomicBool = AtomicBool::new(false);
-/// Executions that have ended, and those that are not counted for lack of memory.
-static EXECUTIONS: AtomicU64 = AtomicU64::new(0);
-static LOST: AtomicU64 = AtomicU64::new(0);
-
-/// What was counted since the JVM began.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Counts {
-    /// Executions that ended.
-    pub executions: u64,
-    /// Those of them that were not kept although they took long.
-    pub dropped: u64,
-    /// Others, which are counted nowhere for lack of memory.
-    pub lost: u64,
-}
-
-impl Counts {
-    pub(crate) fn now() -> Self {
-        let [executions, lost] =
-            [&EXECUTIONS, &LOST].map(|counter| counter.load(Ordering::Relaxed));
-        Self { executions, dropped: slow::dropped(), lost }
-    }
-}
-
-/// One in so many calls of a probe has its time measured.
-const MEASURED: u64 = 16;
-/// What takes longer was interrupted: usually it takes 0.1 us, and some 10 us with a stack.
-const MOST_NS: u64 = 100_000;
-/// The CPU time that probes took, in ticks.
-static COST: AtomicU64 = AtomicU64::new(0);
-
-/// The CPU time that probes took of the service's threads so far, in nanoseconds.
-pub(crate) fn cost_ns() -> u64 {
-    clock::ticks_to_ns(COST.load(Ordering::Relaxed))
-}
-
-/// Notes what a probe took that began then.
-fn add_cost(began: u64) {
-    // The lowest bits of a counter may always be 0.
-    if began >> 6 & (MEASURED - 1) == 0 {
-        let took = clock::ticks().saturating_sub(began).min(clock::ns_to_ticks(MOST_NS));
-        COST.fetch_add(MEASURED * took, Ordering::Relaxed);
-    }
-}
-
-/// Whether statements are counted now.
-fn is_on() -> bool {
-    IS_ON.load(Ordering::Relaxed)
-}
 
 /// Statements are counted from now on, but not those in progress. The agent thread calls this.
 pub(crate) fn begin(jni: &JniEnv, threshold: Duration, with_literals: bool) {
@@ -102,7 +54,7 @@ pub(crate) fn begin(jni: &JniEnv, threshold: Duration, with_literals: bool) {
     let threshold_ns = u64::try_from(threshold.as_nanos()).unwrap_or(u64::MAX);
     slow::set_threshold(clock::ns_to_ticks(threshold_ns));
     texts::keep_literals(with_literals);
-    IS_ON.store(true, Ordering::Release);
+    counts::turn_on(true);
     class.set_on(jni, true);
 }
 
@@ -117,7 +69,7 @@ pub(crate) fn end(jni: &JniEnv) {
 
 /// The same, without touching the data.
 pub(crate) fn stop() {
-    IS_ON.store(false, Ordering::Release);
+    counts::turn_on(false);
 }
 
 /// Forgets everything but the numbers of texts: a detach.

@@ -11,13 +11,13 @@ use log_format::rows::Exit;
 use rewriter::probe::StatementMethod;
 use sampling_handler::signal;
 
+use super::counts::{EXECUTIONS, LOST, add_cost, is_on};
 use super::in_progress::{self, Call};
 use super::objects::{self, Object};
-use super::slow::Execution;
+use super::slow::{self, Execution};
 use super::sums::{self, StatementKey};
 use super::texts::{self, Text};
 use super::urls;
-use super::{EXECUTIONS, LOST, add_cost, is_on, slow};
 use crate::instrument::statement_probes::kind;
 use crate::jvm::thread_key::ThreadKey;
 use crate::probe;
