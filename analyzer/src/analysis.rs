@@ -182,6 +182,12 @@ fn read_besides_calls(
         selection.progress.expect(runs, &[Table::Exceptions, Table::ExceptionExamples]);
         collector.add_exceptions(runs, selection, has_stacks_of(Flame::Exceptions), problems);
     }
+    if options.shows_sql() {
+        selection.progress.expect(runs, &[Table::Sql, Table::SlowSql]);
+        for (place, run) in runs.iter().enumerate() {
+            collector.add_sql(run, place, selection, problems);
+        }
+    }
 }
 
 /// The runs to read, and what is selected in them.

@@ -240,6 +240,8 @@ fn is_data(table: Table) -> bool {
                 | Table::Exceptions
                 | Table::ExceptionExamples
                 | Table::Traces
+                | Table::Sql
+                | Table::SlowSql
         )
 }
 

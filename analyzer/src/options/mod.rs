@@ -61,7 +61,7 @@ pub struct Layout {
     pub by: By,
     /// Show what threads did instead of the methods, from samples.
     pub states: bool,
-    /// Include what a comparison shows besides methods, whatever the format: lock waits and exceptions.
+    /// Include what a comparison shows besides methods, whatever the format: lock waits, exceptions and others.
     pub compared: bool,
     /// The column that methods are sorted by, largest first.
     pub sort: SortKey,
@@ -137,6 +137,12 @@ impl Options {
     #[must_use]
     pub fn shows_exceptions(&self) -> bool {
         self.shows_event(Flame::Exceptions, CsvRows::Exceptions)
+    }
+
+    /// Whether the report shows SQL statements.
+    #[must_use]
+    pub fn shows_sql(&self) -> bool {
+        self.output.rows == CsvRows::Sql || self.layout.compared || self.shows_all()
     }
 
     /// Whether the report shows events of a kind: it is of them alone, of everything, or compared.
@@ -324,6 +330,8 @@ pub enum CsvRows {
     Traced,
     /// Exceptions by class and site
     Exceptions,
+    /// SQL statements by site
+    Sql,
 }
 
 /// The format of a report.

@@ -11,9 +11,11 @@ use crate::report::Report;
 use crate::report::allocations::Row;
 use crate::report::exceptions::ExceptionsAt;
 use crate::report::locks::LockTimes;
+use crate::report::sql::StatementTimes;
 use crate::report::traces::TracedMethod;
 use crate::stats::group_sums::GroupRow;
 use crate::stats::method::Method;
+use crate::stats::sql_sums::Statement;
 
 const METHOD: [&str; 3] = ["class", "method", "descriptor"];
 
@@ -26,6 +28,7 @@ pub(super) fn render(report: &Report, of: CsvRows, out: &mut dyn Write) -> io::R
         CsvRows::Allocations => allocations(report, &mut writer),
         CsvRows::Traced => traced(report, &mut writer),
         CsvRows::Exceptions => thrown(report, &mut writer),
+        CsvRows::Sql => sql(report, &mut writer),
     };
     written.map_err(plain).and_then(|()| writer.flush())
 }
@@ -130,6 +133,40 @@ fn thrown(report: &Report, writer: &mut Writer<&mut dyn Write>) -> Written {
         cells.extend(names(&site.method));
         cells.extend([began.to_string(), text(*thrown), text(*calls), was_throttled.to_string()]);
         writer.write_record(cells)?;
+    }
+    Ok(())
+}
+
+/// A row for each statement and caller, or for each group.
+fn sql(report: &Report, writer: &mut Writer<&mut dyn Write>) -> Written {
+    const STATEMENT: [&str; 2] = ["statement", "url"];
+    let of_statement = |of: &Statement| [of.text.clone(), of.url.clone()];
+    let of_method = |method: &Option<Method>| method.as_ref().map_or_else(Default::default, names);
+    if let Some(key) = key(report) {
+        let columns = [key].into_iter().chain(STATEMENT).chain(METHOD);
+        writer.write_record(columns.chain(["executions", "total_ns"]))?;
+        for GroupRow { label, of, sum } in &report.events.sql.groups {
+            let mut cells = vec![label.clone()];
+            cells.extend(of_statement(&of.statement));
+            cells.extend(of_method(&of.method));
+            cells.extend([sum.count, sum.amount].map(|figure| figure.to_string()));
+            writer.write_record(cells)?;
+        }
+        return Ok(());
+    }
+    let figures = ["executions", "throws", "total_ns", "avg_ns", "p50_ns", "p99_ns", "max_ns"];
+    writer.write_record(STATEMENT.into_iter().chain(METHOD).chain(figures))?;
+    for StatementTimes { statement, callers, .. } in &report.events.sql.statements {
+        for (method, figures) in callers {
+            let [p50_ns, _, p99_ns] = figures.percentiles_ns();
+            let mut cells: Vec<String> = of_statement(statement).into();
+            cells.extend(of_method(method));
+            let sums = [figures.calls, figures.throws, figures.total_ns];
+            cells.extend(sums.map(|figure| figure.to_string()));
+            let times = [figures.avg_ns(), p50_ns, p99_ns, Some(figures.max_ns)];
+            cells.extend(times.map(text));
+            writer.write_record(cells)?;
+        }
     }
     Ok(())
 }

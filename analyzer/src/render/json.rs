@@ -11,6 +11,7 @@ use super::allocations::JsonAllocations;
 use super::exceptions::JsonExceptions;
 use super::json_rows::{JsonCpu, JsonDumps, JsonOffCpu, Name, Row};
 use super::locks::JsonLocks;
+use super::sql::JsonSql;
 use super::states::StateRow;
 use super::traces::JsonTraced;
 use crate::options::By;
@@ -64,6 +65,8 @@ struct Document<'r> {
     traced: Option<Vec<JsonTraced<'r>>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     exceptions: Option<JsonExceptions<'r>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sql: Option<JsonSql<'r>>,
     /// With `--by state`, instead of methods.
     #[serde(skip_serializing_if = "Option::is_none")]
     states: Option<Vec<StateRow<'r>>>,
@@ -100,6 +103,7 @@ impl<'r> Document<'r> {
             allocated_in_recorded_calls: JsonAllocated::all(report),
             traced: JsonTraced::all(report),
             exceptions: JsonExceptions::new(report),
+            sql: JsonSql::new(&report.events.sql, &report.read, by),
             states: states.map(|report| report.states.iter().map(StateRow::new).collect()),
             thread_dumps: (!dumps.is_empty())
                 .then(|| JsonDumps::new(dumps, &report.read.counts.tprofiler)),
@@ -226,6 +230,10 @@ pub(super) struct JsonMissing<'r> {
     #[serde(skip_serializing_if = "Option::is_none")]
     lock_seconds_skipped: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    slow_sql_dropped: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sql_lost: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     timers_refused: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     probe_ns: Option<u64>,
@@ -344,6 +352,8 @@ impl<'r> JsonMissing<'r> {
             lock_waits_dropped: Some(log.lock_waits_dropped).filter(|count| *count > 0),
             lock_waits_lost: Some(log.lock_waits_lost).filter(|count| *count > 0),
             lock_seconds_skipped: Some(log.lock_seconds_skipped).filter(|count| *count > 0),
+            slow_sql_dropped: Some(log.slow_sql_dropped).filter(|count| *count > 0),
+            sql_lost: Some(log.sql_lost).filter(|count| *count > 0),
             timers_refused: Some(*timers_refused).filter(|count| *count > 0),
             probe_ns: Some(probe_cost.probe_ns).filter(|ns| *ns > 0 || probe_cost.cpu_ns > 0),
             cpu_ns: Some(probe_cost.cpu_ns).filter(|cpu_ns| *cpu_ns > 0),

@@ -32,6 +32,7 @@ mod remarks;
 mod sampler_files;
 mod short_table;
 mod speedscope;
+mod sql;
 mod states;
 mod streamed;
 mod text;

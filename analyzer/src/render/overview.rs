@@ -66,15 +66,18 @@ fn row(
     wrapped(out, cells, &" ".repeat(cells.len() + 2), &(name + sign))
 }
 
-/// The lock most waited for, what allocated most, and where most exceptions began, a line each.
+/// The lock most waited for, the slowest SQL statement, what allocated most, and where most exceptions began, a line each.
 fn events(report: &Report, labels: &Labels, out: &mut dyn Write) -> io::Result<()> {
     let mut lines: Vec<(String, &str, Option<&Method>)> = Vec::new();
-    let EventReports { locks, allocations, exceptions, .. } = &report.events;
+    let EventReports { locks, allocations, exceptions, sql, .. } = &report.events;
     if let Some(first) = locks.locks.first() {
         let waits = plural(locks.waits, "wait", "waits");
         let class = short(&first.site.class);
         let line = format!("Locks: {} in {waits}, most for {class}", duration(locks.total_ns));
         lines.push((line, " at ", first.site.method.as_ref()));
+    }
+    if let Some(line) = super::sql::in_short(sql) {
+        lines.push((line, "", None));
     }
     if let Some((method, _)) = report.overview.allocated.first() {
         let all: u64 = report.overview.allocated.iter().map(|(_, of)| of.bytes).sum();

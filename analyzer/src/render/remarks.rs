@@ -29,7 +29,7 @@ const THROTTLED_SHOWN: usize = 10;
 type Loss = (fn(&Losses) -> u64, &'static str, &'static str);
 
 /// Losses that make figures wrong or incomplete.
-const FLAWS: [Loss; 19] = [
+const FLAWS: [Loss; 21] = [
     (
         |losses| losses.log.recorded_calls_dropped,
         "recorded call dropped: its thread's ring was full; method statistics include it",
@@ -110,6 +110,16 @@ const FLAWS: [Loss; 19] = [
         |losses| losses.log.lock_seconds_skipped,
         "second in which lock waits were not counted, because there were too many (option sampler_cap)",
         "seconds in which lock waits were not counted, because there were too many (option sampler_cap)",
+    ),
+    (
+        |losses| losses.log.slow_sql_dropped,
+        "slow SQL statement dropped; statistics of SQL statements include it",
+        "slow SQL statements dropped; statistics of SQL statements include them",
+    ),
+    (
+        |losses| losses.log.sql_lost,
+        "SQL statement not counted, for lack of memory (option max_memory)",
+        "SQL statements not counted, for lack of memory (option max_memory)",
     ),
     (
         |losses| losses.log.deleted_hours,

@@ -24,7 +24,18 @@ impl ShortTable {
         rows: &[T],
         cells: impl Fn(&T) -> Vec<String>,
     ) -> Option<Self> {
-        let cut = |cell: String| match cell.char_indices().nth(CHARACTERS) {
+        Self::wide(heading, columns, rows, CHARACTERS, cells)
+    }
+
+    /// The same with other cells, of at most so many characters.
+    pub(super) fn wide<T>(
+        heading: String,
+        columns: &[&'static str],
+        rows: &[T],
+        characters: usize,
+        cells: impl Fn(&T) -> Vec<String>,
+    ) -> Option<Self> {
+        let cut = |cell: String| match cell.char_indices().nth(characters) {
             Some((end, _)) => format!("{}...", cell.get(..end).unwrap_or_default()),
             None => cell,
         };

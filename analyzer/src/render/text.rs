@@ -15,7 +15,7 @@ use super::text_parts::{
     sign_of_average, sign_of_calls, sign_of_share, some_of, time_of, wrapped,
 };
 use super::{
-    allocations, cpu, dumps, exceptions, locks, notes, off_cpu, overview, states, traces, tree,
+    allocations, cpu, dumps, exceptions, locks, notes, off_cpu, overview, sql, states, traces, tree,
 };
 use crate::options::By;
 use crate::report::groups::{GroupReport, MethodReport, percent};
@@ -76,7 +76,8 @@ fn body(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     let waiting = off_cpu.waits.iter().map(|waits| &waits.method);
     let locked = report.events.locks.locks.iter().filter_map(|lock| lock.site.method.as_ref());
     let thrown = report.events.exceptions.sites.iter().map(|at| &at.site.method);
-    let of_samples = sampled.chain(waiting).chain(locked).chain(thrown);
+    let sql = report.events.sql.methods();
+    let of_samples = sampled.chain(waiting).chain(locked).chain(thrown).chain(sql);
     let listed = table_methods
         .chain(first)
         .chain(unfinished)
@@ -95,6 +96,7 @@ fn body(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     cpu::render(cpu, report.layout.top, &labels, out)?;
     off_cpu::render(off_cpu, report.layout.top, &labels, out)?;
     locks::text(&report.events.locks, report.layout.top, &labels, out)?;
+    sql::text(report, &labels, out)?;
     allocations::text(report, &labels, out)?;
     traces::text(report, &labels, out)?;
     exceptions::text(report, &labels, out)?;

@@ -25,6 +25,7 @@ use crate::report::selected::SelectedData;
 use crate::report::sentences::{
     BY_STATE, coverage, event_notes, no_states, notes, probe_share, why_empty, without_record,
 };
+use crate::report::sql::SqlReport;
 use crate::report::states::StateReport;
 use crate::report::throttled_times::ThrottledTimes;
 use crate::report::traces::TraceReport;
@@ -42,6 +43,7 @@ use crate::run::lock_waits::read_locks;
 use crate::run::nearest_names::Nearest;
 use crate::run::postponed::PostponedInRun;
 use crate::run::selection::Selection;
+use crate::run::sql::read_sql;
 use crate::run::throttled::{Throttled, ThrottledInRun, sort_by_missed};
 use crate::run::traces::read_traces;
 use crate::stats::aggregate::{Group, Totals};
@@ -53,6 +55,7 @@ use crate::stats::lock_sums::LockSums;
 use crate::stats::method::{Method, Source};
 use crate::stats::overview_sums::OverviewSums;
 use crate::stats::sampled_stacks::{Sampled, SampledStacks};
+use crate::stats::sql_sums::SqlSums;
 use crate::stats::stacks::{rooted_at, through};
 use crate::stats::thread_dumps::DumpCounts;
 use crate::stats::trace_sums::TraceSums;
@@ -89,6 +92,7 @@ pub struct Collector {
     allocations: AllocationSums,
     traces: TraceSums,
     exceptions: ExceptionSums,
+    sql: SqlSums,
     /// The last hours, if they can be compared.
     last_hours: Option<LastHours>,
     /// Every threshold that applied.
@@ -260,6 +264,25 @@ impl Collector {
         }
     }
 
+    /// Adds the SQL statements of the run at index `place`.
+    pub fn add_sql(
+        &mut self,
+        run: &RunInput,
+        place: usize,
+        selection: &Selection,
+        problems: &mut Problems,
+    ) {
+        let (group, sums) = (self.group_of(run, place, selection), &mut self.sql);
+        let threads = read_sql(run, place, selection, group, problems, sums);
+        self.add_threads(place, threads);
+    }
+
+    /// Takes the SQL statements.
+    fn take_sql(&mut self, labels: &[String], zone: &Zone) -> SqlReport {
+        let sums = std::mem::take(&mut self.sql);
+        SqlReport::new(sums, |group| label(group, labels, &self.threads, &self.names, zone))
+    }
+
     /// Takes the waits for locks.
     fn take_locks(&mut self, labels: &[String], zone: &Zone) -> LockReport {
         let skipped = self.missing.losses.log.lock_seconds_skipped;
@@ -290,6 +313,7 @@ impl Collector {
             allocations: self.take_allocations(labels, selection),
             traces: self.take_traces(labels, &selection.zone),
             exceptions: self.take_exceptions(labels, selection),
+            sql: self.take_sql(labels, &selection.zone),
         }
     }
 
@@ -401,7 +425,7 @@ impl Collector {
         }
         let probe_share = probe_share(&self.missing.losses.probe_cost, jvms, self.recorded_ns);
         notes.extend(coverage(&cpu, self.missing.losses.probe_cost.cpu_ns, selection));
-        notes.extend(event_notes(&events.locks, &events.exceptions, selection));
+        notes.extend(event_notes(&events, selection));
         let (tree, no_path) = selected_part(std::mem::take(&mut self.tree), &options.filter);
         // The trees of single calls contain every call.
         let calls = &if selection.stacks { selection.calls.clone() } else { CallFilter::default() };

@@ -97,7 +97,7 @@ impl LockReport {
             seconds_skipped,
             groups_of_recorded,
             groups,
-            longest: sums.take_longest(),
+            longest: sums.longest.into_vec(),
             stacks: sums.stacks,
             locks,
         }

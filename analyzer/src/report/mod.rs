@@ -13,7 +13,9 @@ pub mod off_cpu;
 pub mod overview;
 pub mod selected;
 mod sentences;
+mod slow_tree;
 pub mod slowest;
+pub mod sql;
 pub mod states;
 mod throttled_times;
 pub mod traces;
@@ -32,6 +34,7 @@ use crate::report::overview::Overview;
 use crate::report::selected::SelectedData;
 use crate::report::sentences::ProbeShare;
 use crate::report::slowest::SlowCall;
+use crate::report::sql::SqlReport;
 use crate::report::states::StateReport;
 use crate::report::traces::TraceReport;
 use crate::run::counts::Counts;
@@ -73,7 +76,7 @@ pub struct Report {
     pub slowest: Option<Vec<SlowCall>>,
     /// CPU time and waiting, by samples.
     pub samples: SampleReport,
-    /// What threads waited for, allocated and threw.
+    /// What threads waited for, allocated, threw and asked databases.
     pub events: EventReports,
     /// CPU time and waiting by what threads did, if that was asked for.
     pub states: Option<StateReport>,
@@ -90,6 +93,8 @@ pub struct EventReports {
     pub traces: TraceReport,
     /// Exceptions that left measured methods.
     pub exceptions: ExceptionReport,
+    /// SQL statements.
+    pub sql: SqlReport,
 }
 
 /// The methods in their groups, and what their figures are of.

@@ -9,10 +9,12 @@ use log_format::units::duration_text;
 use crate::options::time_range::TimeRange;
 use crate::options::zone::hour_text;
 use crate::options::{By, CallFilter};
+use crate::report::EventReports;
 use crate::report::cpu::CpuReport;
 use crate::report::exceptions::ExceptionReport;
 use crate::report::locks::LockReport;
 use crate::report::missing::Missing;
+use crate::report::sql::SqlReport;
 use crate::report::states::StateReport;
 use crate::run::counts::Counts;
 use crate::run::losses::ProbeCost;
@@ -266,14 +268,22 @@ pub fn notes(
     notes
 }
 
-/// Which lock waits and exceptions count, if these are not all.
-pub fn event_notes(
-    locks: &LockReport,
-    exceptions: &ExceptionReport,
-    selection: &Selection,
-) -> impl Iterator<Item = String> {
-    let notes = [lock_note(locks, selection), exception_note(exceptions, selection)];
+/// Which lock waits, exceptions and SQL statements count, if these are not all.
+pub fn event_notes(events: &EventReports, selection: &Selection) -> impl Iterator<Item = String> {
+    let EventReports { locks, exceptions, sql, .. } = events;
+    let locks = lock_note(locks, selection);
+    let notes = [locks, exception_note(exceptions, selection), sql_note(sql, selection)];
     notes.into_iter().flatten()
+}
+
+fn sql_note(sql: &SqlReport, selection: &Selection) -> Option<String> {
+    sql.of_slow.then(|| {
+        let because = no_statistics(selection);
+        format!(
+            "SQL statements {because} are those at or over the threshold of the option sql: faster ones are not \
+             recorded"
+        )
+    })
 }
 
 fn lock_note(locks: &LockReport, selection: &Selection) -> Option<String> {
@@ -292,7 +302,7 @@ fn exception_note(exceptions: &ExceptionReport, selection: &Selection) -> Option
     })
 }
 
-/// Why statistics of lock waits and exceptions do not count.
+/// Why statistics of lock waits, exceptions and SQL statements do not count.
 fn no_statistics(selection: &Selection) -> &'static str {
     match selection.records_because {
         _ if selection.calls.thread.is_some() => "with --thread",

@@ -10,25 +10,23 @@
 //! depth 2   call            made those that began after it; the others count on their own
 //! ```
 //!
-//! At each depth, only as many wait as are to be shown. Their trees come from a second reading, and waits of their
-//! threads for monitors are put below the innermost recorded call around them.
+//! At each depth, only as many wait as are to be shown. Their trees come from a second reading, see [`super::slow_tree`].
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use log_format::ids::{MethodId, SampledStackId, StackId, ThreadId};
+use log_format::ids::{MethodId, StackId, ThreadId};
 use log_format::names::Table;
-use log_format::rows::{CallRow, Exit, LockWaitRow};
-use log_format::writer::one_line;
+use log_format::rows::{CallRow, Exit};
 
 use crate::input::problems::Problems;
 use crate::input::runs::RunInput;
-use crate::run::lock_waits::{Owners, each_wait_within, is_for_a_lock, owner_name};
+use crate::report::slow_tree::{OpenTree, add_events};
 use crate::run::names::Names;
 use crate::run::records::{RecordFilter, read_records};
 use crate::run::selection::Selection;
-use crate::stats::call_tree::{CallTree, Frame, PathFigures, frames};
+use crate::stats::call_tree::{CallTree, Frame};
 use crate::stats::method::{Callers, Method};
 
 /// One of the slowest calls.
@@ -134,7 +132,8 @@ fn slowest_of_run(
     alone
 }
 
-fn end(row: &CallRow) -> u64 {
+/// When a call ended.
+pub(super) fn end(row: &CallRow) -> u64 {
     row.start_ns.saturating_add(row.total_ns)
 }
 
@@ -179,12 +178,7 @@ fn with_trees(
     }
     let begin_ns = rows.iter().map(|row| row.start_ns).min().unwrap_or(0);
     let end_ns = rows.iter().map(|row| end(row)).max().unwrap_or(0);
-    let mut owners = Owners::new(run);
-    each_wait_within(run, begin_ns, end_ns, &mut problems, |wait| {
-        let of_thread = trees.get_mut(&wait.thread).into_iter().flatten();
-        of_thread.for_each(|tree| tree.add_wait(&wait, &mut owners));
-    });
-    trees.values_mut().flatten().for_each(OpenTree::sort_waits);
+    add_events(run, (begin_ns, end_ns), &names, &mut problems, &mut trees);
     let filter = RecordFilter::everything(selection.unfinished, &selection.progress)
         .within(begin_ns, end_ns);
     selection.progress.expect_files(filter.files(run));
@@ -196,7 +190,7 @@ fn with_trees(
             .for_each(|tree| tree.add(&row, &names, named));
     });
     let with_tree = trees.into_values().flatten().map(|open| {
-        let row = open.call;
+        let row = open.call();
         SlowCall {
             run: place,
             thread: names.thread(row.thread),
@@ -210,106 +204,4 @@ fn with_trees(
         }
     });
     with_tree.collect()
-}
-
-/// The tree of a slow call, until all of its callees are read.
-struct OpenTree<'r> {
-    call: &'r CallRow,
-    tree: CallTree,
-    /// Waits within the call, in the order of their start, and the innermost recorded call around each.
-    waits: Vec<(LockWaitRow, Option<CallRow>)>,
-    /// Where the owners were for which it waited.
-    held_in: HashMap<SampledStackId, Vec<Method>>,
-}
-
-impl<'r> OpenTree<'r> {
-    fn new(call: &'r CallRow) -> Self {
-        Self { call, tree: CallTree::default(), waits: Vec::new(), held_in: HashMap::new() }
-    }
-
-    /// Adds a wait of the call's thread, if it lies within the call.
-    fn add_wait(&mut self, wait: &LockWaitRow, owners: &mut Owners<'_>) {
-        if self.call.start_ns <= wait.start_ns && wait_end(wait) <= end(self.call) {
-            if let Some(stack) = wait.owner_stack {
-                self.held_in.insert(stack, owners.at(wait).to_vec());
-            }
-            self.waits.push((wait.clone(), None));
-        }
-    }
-
-    fn sort_waits(&mut self) {
-        self.waits.sort_by_key(|(wait, _)| wait.start_ns);
-    }
-
-    /// Adds a recorded call of the call's thread, if it is the call or within it.
-    fn add(&mut self, row: &CallRow, names: &Names, named: impl Fn(MethodId) -> Method) {
-        let Some(frames) = frames_below(self.call, row, names, named) else { return };
-        self.tree.add(frames.into_iter(), &PathFigures::of(row));
-        let first = self.waits.partition_point(|(wait, _)| wait.start_ns < row.start_ns);
-        let from_first = self.waits.iter_mut().skip(first);
-        for (wait, innermost) in from_first.take_while(|(wait, _)| wait.start_ns <= end(row)) {
-            let is_inner = innermost.as_ref().is_none_or(|known| row.total_ns < known.total_ns);
-            if is_inner && wait_end(wait) <= end(row) {
-                *innermost = Some(row.clone());
-            }
-        }
-    }
-
-    fn finish(mut self, names: &Names, named: impl Fn(MethodId) -> Method) -> CallTree {
-        for (wait, innermost) in &self.waits {
-            let Some(around) = innermost else { continue };
-            let Some(frames) = frames_below(self.call, around, names, &named) else { continue };
-            // If the paths differ, a callee that was not recorded waited.
-            let is_own = wait.stack.is_none() || wait.stack == around.stack;
-            let held_in = wait.owner_stack.and_then(|stack| self.held_in.get(&stack));
-            let held_in = held_in.map(Vec::as_slice).unwrap_or_default();
-            let blocked = Frame::Blocked(blocked(wait, names, held_in).into());
-            self.tree.add_wait(frames.into_iter(), blocked, wait.wait_ns, is_own);
-        }
-        self.tree.add_unrecorded();
-        self.tree
-    }
-}
-
-fn wait_end(wait: &LockWaitRow) -> u64 {
-    wait.start_ns.saturating_add(wait.wait_ns)
-}
-
-/// What a wait is called: `blocked on com.shop.Stock by exec-7, seen in com.shop.Stock.audit`, `parked for
-/// java.util.concurrent.SynchronousQueue`.
-fn blocked(wait: &LockWaitRow, names: &Names, held_in: &[Method]) -> String {
-    let by = owner_name(wait, names).map(|owner| format!(" by {owner}")).unwrap_or_default();
-    // The line is long already.
-    let methods: Vec<String> = held_in.iter().take(2).map(Method::dotted).collect();
-    let by = by + if methods.is_empty() { "" } else { ", seen in " } + &methods.join(" < ");
-    let what = if is_for_a_lock(wait.kind) { "blocked on" } else { "parked for" };
-    one_line(&format!("{what} {}{by}", wait.class))
-}
-
-/// The frames of a recorded call from `call` down, the outermost first, if it is `call` or within it.
-fn frames_below(
-    call: &CallRow,
-    row: &CallRow,
-    names: &Names,
-    named: impl Fn(MethodId) -> Method,
-) -> Option<Vec<Frame>> {
-    let path = path_below(names, call, row)?;
-    let mut frames = frames(path.into_iter(), row.method, named)?;
-    frames.reverse();
-    Some(frames)
-}
-
-/// The path of a recorded call from `call` down, the innermost first, if it is `call` or within it.
-fn path_below(names: &Names, call: &CallRow, row: &CallRow) -> Option<Vec<MethodId>> {
-    if row.thread != call.thread || row.start_ns < call.start_ns || end(row) > end(call) {
-        return None;
-    }
-    if row == call {
-        return Some(vec![row.method]);
-    }
-    let mut inner: Vec<MethodId> = names.path(row.stack).collect();
-    let outer = names.path(call.stack).count();
-    let is_below = inner.len() > outer;
-    inner.truncate((inner.len() + 1).checked_sub(outer)?);
-    (is_below && inner.last() == Some(&call.method)).then_some(inner)
 }

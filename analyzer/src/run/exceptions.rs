@@ -9,11 +9,10 @@ use log_format::rows::{ExceptionExampleRow, ExceptionRow};
 
 use crate::input::problems::Problems;
 use crate::input::runs::RunInput;
-use crate::input::table_rows::{TablePart, read_part};
 use crate::options::By;
 use crate::run::cpu_samples::SampleNames;
 use crate::run::names::Names;
-use crate::run::selected_rows::{each_selected, has_table};
+use crate::run::selected_rows::{each_row, each_selected, has_table};
 use crate::run::selection::Selection;
 use crate::stats::aggregate::Group;
 use crate::stats::exception_sums::{Example, ExceptionSite, ExceptionSums, throw_frame};
@@ -41,23 +40,14 @@ pub fn read_exceptions(
     let sites = Sites { names: &names, label: run.label.as_str().into(), selection };
     if !selection.counts_single_events() {
         let intervals = selection.statistics_of(place);
-        for file in run.files.iter().filter(|file| file.table == Table::Exceptions) {
-            let progress = Some(&selection.progress);
-            let part = TablePart { path: &file.path, len: file.len, progress };
-            read_part(part, problems, |row: ExceptionRow| {
-                if intervals.contains(row.start_ns)
-                    && let Some(site) = sites.of(&row.class, sites.method(row.method))
-                {
-                    sums.add(
-                        selection.group_without_thread(&group, row.start_ns),
-                        site,
-                        &row,
-                        hours,
-                    );
-                }
-                Ok(())
-            });
-        }
+        each_row(run, selection, problems, |row: ExceptionRow| {
+            if intervals.contains(row.start_ns)
+                && let Some(site) = sites.of(&row.class, sites.method(row.method))
+            {
+                let group = selection.group_without_thread(&group, row.start_ns);
+                sums.add(group, site, &row, hours);
+            }
+        });
     }
     if !has_examples(run) {
         return threads;

@@ -43,6 +43,10 @@ pub struct LogLosses {
     pub lock_waits_lost: u64,
     /// Seconds in which they were not counted, because there were too many.
     pub lock_seconds_skipped: u64,
+    /// Slow SQL statements that were not written.
+    pub slow_sql_dropped: u64,
+    /// Executions of SQL statements that are counted nowhere, for lack of memory.
+    pub sql_lost: u64,
     /// Rows dropped because the disk did not take them for too long.
     pub rows_dropped: u64,
     /// Writes of the log that failed.
@@ -123,6 +127,8 @@ impl Losses {
             counter::LOCK_WAITS_DROPPED => (&mut log.lock_waits_dropped, false),
             counter::LOCK_WAITS_LOST => (&mut log.lock_waits_lost, false),
             counter::LOCK_SECONDS_SKIPPED => (&mut log.lock_seconds_skipped, false),
+            counter::SLOW_SQL_DROPPED => (&mut log.slow_sql_dropped, false),
+            counter::SQL_LOST => (&mut log.sql_lost, false),
             counter::MUTED_CALLS => (&mut statistics.muted_calls, false),
             counter::THROTTLED_CALLS => (&mut statistics.throttled_calls, false),
             counter::PROBE_NS => (&mut probe_cost.probe_ns, false),
@@ -168,6 +174,8 @@ impl LogLosses {
             (&mut self.exception_examples_dropped, other.exception_examples_dropped),
             (&mut self.lock_waits_lost, other.lock_waits_lost),
             (&mut self.lock_seconds_skipped, other.lock_seconds_skipped),
+            (&mut self.slow_sql_dropped, other.slow_sql_dropped),
+            (&mut self.sql_lost, other.sql_lost),
             (&mut self.rows_dropped, other.rows_dropped),
             (&mut self.io_errors, other.io_errors),
             (&mut self.deleted_hours, other.deleted_hours),

@@ -23,6 +23,8 @@ pub(crate) mod row_sums;
 pub(crate) mod selected_rows;
 pub mod selection;
 pub(crate) mod short_names;
+pub(crate) mod sites;
+pub(crate) mod sql;
 pub mod throttled;
 pub(crate) mod traces;
 pub(crate) mod unfinished_calls;

@@ -312,7 +312,7 @@ pub(super) fn name_files(
 }
 
 /// Adds a row. If the id already has another meaning, the row is refused with `other`: the first one counts.
-fn insert<I: Eq + Hash, V: PartialEq>(
+pub(super) fn insert<I: Eq + Hash, V: PartialEq>(
     map: &mut HashMap<I, V>,
     id: I,
     value: V,

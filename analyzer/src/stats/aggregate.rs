@@ -10,7 +10,7 @@ use std::hash::Hash;
 use log_format::histogram::{Histogram, bucket_of, lower_bound_ns, nearest_rank};
 use log_format::ids::ThreadId;
 use log_format::names::Hour;
-use log_format::rows::{CallRow, Exit, LockRow, StatsRow};
+use log_format::rows::{CallRow, Exit, LockRow, SlowSqlRow, SqlRow, StatsRow};
 
 use crate::stats::id_map::IdMap;
 use crate::stats::method::PathKind;
@@ -81,6 +81,19 @@ impl Figures {
     pub fn add_lock_wait(&mut self, wait_ns: u64) {
         self.add(1, 0, wait_ns, wait_ns, wait_ns);
         self.hist.add(bucket_of(wait_ns), 1);
+    }
+
+    /// Adds the statistics of an SQL statement in an interval. An execution counts as a call, all of it self time.
+    pub fn add_sql(&mut self, row: &SqlRow) {
+        self.add(row.executions, row.throws, row.total_ns, row.total_ns, row.max_ns);
+        self.hist.merge(&row.hist);
+    }
+
+    /// Adds one slow execution of an SQL statement.
+    pub fn add_slow_sql(&mut self, row: &SlowSqlRow) {
+        let throws = u64::from(row.exit == Exit::Throw);
+        self.add(1, throws, row.total_ns, row.total_ns, row.total_ns);
+        self.hist.add(bucket_of(row.total_ns), 1);
     }
 
     /// Adds one recorded call that has ended.

@@ -36,8 +36,8 @@ pub enum Frame {
     NotKept,
     /// The time of callees that were not recorded: those below the threshold.
     Unrecorded,
-    /// Waits for a monitor: `blocked on com.shop.Stock by exec-7`.
-    Blocked(Arc<str>),
+    /// What threads did in a call that is no call: `blocked on com.shop.Stock by exec-7`, `SQL select 1`.
+    Event(Arc<str>),
 }
 
 /// Sums of the recorded calls of one path.
@@ -140,23 +140,22 @@ impl CallTree {
         }
     }
 
-    /// Adds a wait below the path `frames`, the outermost first. If it was a wait of the path's last call itself, not
-    /// of a callee that was not recorded, it is taken from its self time: self time and callees still add up.
-    pub fn add_wait(
+    /// Adds an event below the path `frames`, the outermost first. If it is one of the path's last call itself, not of a
+    /// callee that was not recorded, its self time is taken from the call's: self time and callees still add up.
+    pub fn add_event(
         &mut self,
         frames: impl Iterator<Item = Frame>,
-        wait: Frame,
-        wait_ns: u64,
+        event: Frame,
+        figures: &PathFigures,
         is_own: bool,
     ) {
         let call = frames.fold(0, |node, frame| self.child(node, frame));
         if let Some(node) = self.nodes.get_mut(call).filter(|_| is_own) {
-            node.figures.self_ns = node.figures.self_ns.saturating_sub(wait_ns);
+            node.figures.self_ns = node.figures.self_ns.saturating_sub(figures.self_ns);
         }
-        let place = self.child(call, wait);
-        let (calls, total_ns, self_ns) = (1, wait_ns, wait_ns);
+        let place = self.child(call, event);
         if let Some(node) = self.nodes.get_mut(place) {
-            node.figures.add(&PathFigures { calls, throws: 0, total_ns, self_ns });
+            node.figures.add(figures);
         }
     }
 
@@ -419,7 +418,7 @@ mod tests {
     #[test]
     fn waits_are_taken_from_the_time_that_they_are_in() {
         let frame = |id| Frame::Method(method(MethodId::new(id)));
-        let blocked = || Frame::Blocked("blocked".into());
+        let blocked = || Frame::Event("blocked".into());
         // 10 takes 100: 60 its own, 30 in the recorded call 11, 10 in callees that were not recorded.
         let tree = |own_ns: &[u64], inner_ns: &[u64]| {
             let mut tree = CallTree::default();
@@ -428,7 +427,7 @@ mod tests {
             tree.add([10, 11].map(frame).into_iter(), &of(30, 30));
             for (waits, is_own) in [(own_ns, true), (inner_ns, false)] {
                 for ns in waits {
-                    tree.add_wait([10].map(frame).into_iter(), blocked(), *ns, is_own);
+                    tree.add_event([10].map(frame).into_iter(), blocked(), &of(*ns, *ns), is_own);
                 }
             }
             tree.add_unrecorded();
@@ -439,7 +438,7 @@ mod tests {
             [
                 "10 1 0 100 15",
                 "10>11 1 0 30 30",
-                "10>Blocked(\"blocked\") 2 0 45 45",
+                "10>Event(\"blocked\") 2 0 45 45",
                 "10>Unrecorded 0 0 10 10"
             ]
         );
@@ -448,14 +447,14 @@ mod tests {
             [
                 "10 1 0 100 60",
                 "10>11 1 0 30 30",
-                "10>Blocked(\"blocked\") 1 0 6 6",
+                "10>Event(\"blocked\") 1 0 6 6",
                 "10>Unrecorded 0 0 4 4"
             ]
         );
         // A nanosecond of each of the two calls, and of the wait, may be rounded off.
         assert_eq!(
             tree(&[], &[7]),
-            ["10 1 0 100 60", "10>11 1 0 30 30", "10>Blocked(\"blocked\") 1 0 7 7"]
+            ["10 1 0 100 60", "10>11 1 0 30 30", "10>Event(\"blocked\") 1 0 7 7"]
         );
     }
 

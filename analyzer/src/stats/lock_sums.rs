@@ -8,11 +8,9 @@ use log_format::rows::{LockKind, LockRow, LockWaitRow};
 
 use crate::stats::aggregate::{Figures, Group};
 use crate::stats::group_sums::GroupSums;
+use crate::stats::longest::Longest;
 use crate::stats::method::Method;
 use crate::stats::sampled_stacks::SampledStacks;
-
-/// The longest recorded waits that are kept one by one.
-const LONGEST: usize = 20;
 
 /// Where threads wait: a lock's class, and the innermost measured method in progress.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -59,7 +57,8 @@ pub struct LockSums {
     owners: HashMap<LockSite, HashMap<String, u64>>,
     /// The same by the innermost method that the owner was in, and by it and its callers.
     held_in: HashMap<LockSite, HashMap<Method, HashMap<Vec<Method>, u64>>>,
-    longest: Vec<LockWait>,
+    /// The longest recorded waits.
+    pub longest: Longest<LockWait>,
     /// Time of the recorded waits by stack; the frame on top is the lock. Empty if the report does not show them.
     pub stacks: SampledStacks,
 }
@@ -95,21 +94,6 @@ impl LockSums {
         self.recorded.entry(site).or_default().add_lock_wait(row.wait_ns);
     }
 
-    /// Whether a wait of this length is one of the longest so far.
-    #[must_use]
-    pub fn is_long(&self, wait_ns: u64) -> bool {
-        self.longest.len() < LONGEST
-            || self.longest.last().is_some_and(|shortest| wait_ns > shortest.wait_ns)
-    }
-
-    /// Adds one of the longest waits.
-    pub fn add_long(&mut self, wait: LockWait) {
-        let key = |wait: &LockWait| (Reverse(wait.wait_ns), wait.start_ns, wait.run);
-        let place = self.longest.partition_point(|known| key(known) <= key(&wait));
-        self.longest.insert(place, wait);
-        self.longest.truncate(LONGEST);
-    }
-
     /// The time of recorded waits at this site of which the owner is known.
     #[must_use]
     pub fn known_ns(&self, site: &LockSite) -> u64 {
@@ -135,12 +119,6 @@ impl LockSums {
         let paths = most.into_iter().flat_map(|(_, paths)| paths);
         let path = paths.max_by_key(|(path, ns)| (**ns, Reverse(*path)));
         path.map(|(path, _)| path.clone()).unwrap_or_default()
-    }
-
-    /// The longest recorded waits, the longest first.
-    #[must_use]
-    pub fn take_longest(&mut self) -> Vec<LockWait> {
-        std::mem::take(&mut self.longest)
     }
 }
 
@@ -211,29 +189,5 @@ mod tests {
         assert_eq!(sums.longest_holder(&site("a.Log")), None);
         let figures = &sums.recorded[&site("a.Stock")];
         assert_eq!((figures.calls, figures.total_ns, figures.max_ns), (5, 760, 500));
-    }
-
-    #[test]
-    fn only_the_longest_waits_are_kept() {
-        let mut sums = LockSums::default();
-        for start_ns in 0..100 {
-            // 37 and 100 have no common divisor, so every length comes once.
-            let wait_ns = start_ns * 37 % 100;
-            if sums.is_long(wait_ns) {
-                let (thread, class) = ("main #1".into(), "a.Stock".into());
-                let wait = LockWait {
-                    run: 0,
-                    thread,
-                    owner: None,
-                    held_in: Vec::new(),
-                    class,
-                    start_ns,
-                    wait_ns,
-                };
-                sums.add_long(wait);
-            }
-        }
-        let kept: Vec<u64> = sums.take_longest().iter().map(|wait| wait.wait_ns).collect();
-        assert_eq!(kept, (80..100).rev().collect::<Vec<_>>());
     }
 }

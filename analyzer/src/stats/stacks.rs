@@ -58,7 +58,7 @@ impl Stacks {
                     let frame = *by_method.entry(frame).or_insert_with(|| match frame {
                         Frame::Method(method) => stacks.frame(label(method), Some(method.clone())),
                         Frame::Unrecorded => stacks.frame(without_record.to_owned(), None),
-                        Frame::Blocked(label) => stacks.frame(label.to_string(), None),
+                        Frame::Event(label) => stacks.frame(label.to_string(), None),
                         Frame::NotKept | Frame::Root => stacks.frame(NOT_KEPT.to_owned(), None),
                     });
                     stacks.add(above, frame, node.figures.calls, node.figures.self_ns)

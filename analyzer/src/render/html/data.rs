@@ -17,7 +17,7 @@ use crate::render::labels::{Labels, path};
 use crate::render::notes::in_text;
 use crate::render::short_table::ShortTable;
 use crate::render::text::summary_lines;
-use crate::render::{allocated_calls, allocations, exceptions, locks, traces};
+use crate::render::{allocated_calls, allocations, exceptions, locks, sql, traces};
 use crate::report::cpu::CpuSums;
 use crate::report::groups::MethodReport;
 use crate::report::overview::Overview;
@@ -85,7 +85,7 @@ pub struct Page<'r> {
     of_a_thread: usize,
     unfinished: Vec<Unfinished<'r>>,
     unfinished_not_shown: usize,
-    /// Lock waits, allocations and exceptions.
+    /// Lock waits, SQL statements, allocations and exceptions.
     tables: Vec<ShortTable>,
 }
 
@@ -211,6 +211,7 @@ fn labels(report: &Report) -> Labels {
     let sites = locks.filter_map(|lock| lock.site.method.as_ref());
     let thrown = report.events.exceptions.sites.iter().map(|at| &at.site.method);
     let named = rows(report).map(|row| &row.method).chain(sampled).chain(sites).chain(thrown);
+    let named = named.chain(report.events.sql.methods());
     let named = named.chain(slow(&report.overview).map(|call| &call.method));
     let named = named.chain(report.overview.allocated.iter().map(|(method, _)| method));
     Labels::new(named.chain(report.unfinished.calls.iter().map(|call| &call.method)).chain(tree))
@@ -220,6 +221,7 @@ fn labels(report: &Report) -> Labels {
 fn short_tables(report: &Report, labels: &Labels) -> Vec<ShortTable> {
     locks::short_tables(&report.events.locks, labels)
         .into_iter()
+        .chain(sql::short_tables(&report.events.sql, &report.layout.zone, labels))
         .chain(allocated_calls::short_table(&report.overview, labels))
         .chain(allocations::short_tables(&report.events.allocations, labels))
         .chain(traces::short_table(report, labels))

@@ -1,0 +1,113 @@
+//! SQL statements, and the slowest executions.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::stats::aggregate::{Figures, Group};
+use crate::stats::group_sums::GroupRow;
+use crate::stats::method::Method;
+use crate::stats::sql_sums::{SlowSql, SqlSite, SqlSums, Statement};
+
+/// SQL statements.
+#[derive(Debug, Default)]
+pub struct SqlReport {
+    /// The time of all executions, in nanoseconds.
+    pub total_ns: u64,
+    /// How many there are.
+    pub executions: u64,
+    /// How many of them threw.
+    pub throws: u64,
+    /// Whether figures are of the slow executions alone.
+    pub of_slow: bool,
+    /// The statements, those with most time first.
+    pub statements: Vec<StatementTimes>,
+    /// Executions of each group by statement and method: how many, and their time. Of slow ones alone, if
+    /// `groups_of_slow`.
+    pub groups_of_slow: bool,
+    /// See above.
+    pub groups: Vec<GroupRow<SqlSite>>,
+    /// The slowest executions, the slowest first.
+    pub slowest: Vec<SlowSql>,
+}
+
+/// The executions of a statement.
+#[derive(Debug)]
+pub struct StatementTimes {
+    /// The statement.
+    pub statement: Arc<Statement>,
+    /// The executions; each counts as a call.
+    pub figures: Figures,
+    /// The innermost measured methods that executed it, or none, those with most time first.
+    pub callers: Vec<(Option<Method>, Figures)>,
+}
+
+impl SqlReport {
+    /// The report of these statements. Without statistics, or if only slow executions have what is selected, figures are
+    /// of the slow ones.
+    pub(crate) fn new(mut sums: SqlSums, label: impl Fn(Group) -> Option<String>) -> Self {
+        let of_slow = sums.all.is_empty() && !sums.slow.is_empty();
+        let figures = std::mem::take(if of_slow { &mut sums.slow } else { &mut sums.all });
+        // Statistics have no threads.
+        let groups_of_slow = of_slow || sums.groups.is_empty();
+        let groups = if groups_of_slow { sums.slow_groups } else { sums.groups };
+        let mut by_statement: BTreeMap<Arc<Statement>, StatementTimes> = BTreeMap::new();
+        for (SqlSite { statement, method }, figures) in figures {
+            let times = by_statement.entry(statement);
+            let times = times.or_insert_with_key(|statement| StatementTimes {
+                statement: Arc::clone(statement),
+                figures: Figures::default(),
+                callers: Vec::new(),
+            });
+            times.figures.merge(&figures);
+            times.callers.push((method, figures));
+        }
+        let mut statements: Vec<StatementTimes> = by_statement.into_values().collect();
+        statements.sort_by_key(|times| Reverse(times.figures.total_ns));
+        for times in &mut statements {
+            times.callers.sort_by(|one, other| {
+                (Reverse(one.1.total_ns), &one.0).cmp(&(Reverse(other.1.total_ns), &other.0))
+            });
+        }
+        let sum = |of: fn(&Figures) -> u64| {
+            statements.iter().fold(0, |sum: u64, times| sum.saturating_add(of(&times.figures)))
+        };
+        Self {
+            total_ns: sum(|figures| figures.total_ns),
+            executions: sum(|figures| figures.calls),
+            throws: sum(|figures| figures.throws),
+            of_slow,
+            statements,
+            groups_of_slow,
+            groups: groups.rows(label),
+            slowest: sums.slowest.into_vec(),
+        }
+    }
+
+    /// What the figures lack, for a heading; empty if they have all executions.
+    #[must_use]
+    pub fn lacks(&self) -> &'static str {
+        if self.of_slow { ", slow ones alone" } else { "" }
+    }
+
+    /// Whether statements are of several databases.
+    #[must_use]
+    pub fn has_databases(&self) -> bool {
+        let mut urls = self.statements.iter().map(|times| &times.statement.url);
+        urls.next().is_some_and(|first| urls.any(|url| url != first))
+    }
+
+    /// The statement with the slowest execution.
+    #[must_use]
+    pub fn with_slowest(&self) -> Option<&StatementTimes> {
+        // Of several, the first.
+        self.statements.iter().rev().max_by_key(|times| times.figures.max_ns)
+    }
+
+    /// All methods that a report names.
+    pub fn methods(&self) -> impl Iterator<Item = &Method> {
+        let callers = self.statements.iter().flat_map(|times| &times.callers);
+        let slowest = self.slowest.iter().flat_map(|slow| slow.path.iter().chain(&slow.stack));
+        callers.filter_map(|(method, _)| method.as_ref()).chain(slowest)
+    }
+}
