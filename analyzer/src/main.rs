@@ -17,8 +17,8 @@ use analyzer::input::progress;
 use analyzer::options::{Format, Options};
 use analyzer::render::output::{check_place, to_file, to_stdout};
 use analyzer::render::{
-    Said, StreamError, constructors, diff_remarks, remarks, render, render_diff, sampler_files,
-    stream,
+    Said, StreamError, constructors, diff_remarks, mysql_log, remarks, render, render_diff,
+    sampler_files, stream,
 };
 use clap::Parser;
 use cli::DiffArgs;
@@ -73,13 +73,14 @@ fn report(cli: Cli) -> ExitCode {
     }
 }
 
-/// TProfiler's files of methods, and those of its sampler.
+/// TProfiler's files of methods, slow SQL statements, and those of its sampler.
 fn tprofiler_files(analysis: &mut Analysis, options: &Options, folder: &Path) -> io::Result<()> {
     fs::create_dir_all(folder)?;
     let report = &analysis.report;
     to_file(&folder.join("topmethod.log"), |out| render(report, options, out))?;
     to_file(&folder.join("topobject.log"), |out| constructors(report, out))?;
-    let problems = match sampler_files(options, folder) {
+    let written = mysql_log(options, folder).and_then(|()| sampler_files(options, folder));
+    let problems = match written {
         Ok(problems) => problems,
         Err(StreamError::Output(error)) => return Err(error),
         Err(StreamError::NoReport(error)) => return Err(io::Error::other(error)),

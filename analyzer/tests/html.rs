@@ -12,11 +12,8 @@ mod common;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use common::shop::shop;
 use common::*;
-use flate2::read::GzDecoder;
 use log_format::rows::{CallRow, EventRow, Exit, LockKind, LockRow, counter as name, event};
 use serde_json::{Value, json};
 
@@ -36,9 +33,7 @@ fn page_with_messages(logs: &Logs, more: &[&str]) -> (String, PathBuf, Value) {
     assert_eq!(outcome.status, 0, "{outcome:?}");
     let path = logs.root().join("report.html");
     let text = fs::read_to_string(&path).unwrap();
-    let data = text.split_once("type=\"application/octet-stream\">").unwrap().1;
-    let packed = STANDARD.decode(data.split_once("</script>").unwrap().0).unwrap();
-    (outcome.stderr, path, serde_json::from_reader(GzDecoder::new(&packed[..])).unwrap())
+    (outcome.stderr, path, browser::data(&text))
 }
 
 /// Opens the page in a browser, if there is one.

@@ -13,9 +13,9 @@
 mod allocations;
 mod change;
 mod exceptions;
-mod locks;
 mod sampled;
 mod sum_change;
+mod time_change;
 mod traces;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -32,11 +32,11 @@ pub use crate::diff::change::{Change, Compared, Least, Limit};
 use crate::diff::change::{HOUR_NS, scaled};
 pub use crate::diff::exceptions::ExceptionChange;
 use crate::diff::exceptions::exception_changes;
-pub use crate::diff::locks::LockChange;
-use crate::diff::locks::lock_changes;
 pub use crate::diff::sampled::{CpuChange, WaitChange};
 use crate::diff::sampled::{cpu_changes, wait_changes};
 pub use crate::diff::sum_change::SumChange;
+pub use crate::diff::time_change::TimeChange;
+use crate::diff::time_change::time_changes;
 use crate::diff::traces::trace_changes;
 pub use crate::diff::traces::{CallerOf, TraceChange};
 use crate::error::NoReport;
@@ -46,6 +46,7 @@ use crate::options::Unit;
 use crate::options::{DataFilter, Format, Layout, Options, Output};
 use crate::report::Report;
 use crate::stats::aggregate::Figures;
+use crate::stats::lock_sums::LockSite;
 use crate::stats::method::{Method, MethodName};
 
 const MINUTE_NS: u64 = 60_000_000_000;
@@ -92,6 +93,12 @@ impl Per {
     }
 }
 
+/// The waits for locks of a class in a method, on both sides.
+pub type LockChange = TimeChange<LockSite>;
+
+/// The executions of a statement on both sides, by its text. A test's database has another URL each time.
+pub type StatementChange = TimeChange<String>;
+
 /// A comparison, ready to be rendered.
 #[derive(Debug)]
 pub struct Comparison {
@@ -111,6 +118,8 @@ pub struct Comparison {
     pub waiting: Vec<WaitChange>,
     /// Waits for locks, the largest change first; none in CSV, or if a side lacks its recorded time.
     pub locks: Vec<LockChange>,
+    /// SQL statements by text, the largest change first; as lock waits.
+    pub sql: Vec<StatementChange>,
     /// Sampled allocations, the largest change first; none if a side has none, else as above.
     pub allocations: Vec<AllocationChange>,
     /// Exceptions, the largest change first; as lock waits.
@@ -312,6 +321,7 @@ pub fn compare(options: &DiffOptions, progress: &Arc<Progress>) -> Result<Compar
         cpu: cpu(options.per, &before, &after),
         waiting: waiting(&before, &after),
         locks: locks(&before, &after),
+        sql: sql(&before, &after),
         traces: traces(&before, &after),
         before,
         after,
@@ -346,7 +356,21 @@ fn locks(before: &Side, after: &Side) -> Vec<LockChange> {
         return Vec::new();
     }
     let [was, is] = [before, after].map(|side| &side.report.events.locks);
-    lock_changes(was, is, |ns| before.per_hour(ns), |ns| after.per_hour(ns))
+    let [was, is] =
+        [was, is].map(|report| report.locks.iter().map(|lock| (lock.site.clone(), &lock.figures)));
+    time_changes(was, is, |ns| before.per_hour(ns), |ns| after.per_hour(ns))
+}
+
+/// SQL statements on both sides, in an hour of recording, whatever the mode.
+fn sql(before: &Side, after: &Side) -> Vec<StatementChange> {
+    if before.recorded_ns.is_none() || after.recorded_ns.is_none() {
+        return Vec::new();
+    }
+    let [was, is] = [before, after].map(|side| {
+        let statements = side.report.events.sql.statements.iter();
+        statements.map(|times| (times.statement.text.clone(), &times.figures))
+    });
+    time_changes(was, is, |ns| before.per_hour(ns), |ns| after.per_hour(ns))
 }
 
 /// Sampled allocations on both sides, in an hour of recording, whatever the mode.

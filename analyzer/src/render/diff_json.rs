@@ -11,7 +11,7 @@ use super::json::{JsonMissing, Read};
 use super::json_rows::Name;
 use crate::diff::{
     AllocationChange, AllocationKey, Change, Comparison, CpuChange, ExceptionChange, Least,
-    LockChange, MethodChange, Side, TraceChange, WaitChange,
+    LockChange, MethodChange, Side, StatementChange, TraceChange, WaitChange,
 };
 use crate::stats::aggregate::Figures;
 
@@ -41,6 +41,7 @@ pub fn render(comparison: &Comparison, out: &mut dyn Write) -> io::Result<()> {
         cpu: comparison.cpu.iter().map(CpuRow::new).collect(),
         waiting: comparison.waiting.iter().map(WaitRow::new).collect(),
         lock_waits: comparison.locks.iter().map(LockRow::new).collect(),
+        sql: comparison.sql.iter().map(SqlRow::new).collect(),
         allocations: comparison.allocations.iter().map(AllocationRow::new).collect(),
         exceptions: comparison.exceptions.iter().map(ExceptionRow::new).collect(),
         traced: comparison.traces.iter().map(TracedRow::new).collect(),
@@ -66,6 +67,9 @@ struct Document<'c> {
     cpu: Vec<CpuRow<'c>>,
     waiting: Vec<WaitRow<'c>>,
     lock_waits: Vec<LockRow<'c>>,
+    /// Omitted if there are no statements.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    sql: Vec<SqlRow<'c>>,
     allocations: Vec<AllocationRow<'c>>,
     exceptions: Vec<ExceptionRow<'c>>,
     traced: Vec<TracedRow<'c>>,
@@ -201,8 +205,7 @@ struct LockRow<'c> {
 }
 
 impl<'c> LockRow<'c> {
-    fn new(LockChange { site, before, after, change }: &'c LockChange) -> Self {
-        let waits = |figures: &Option<Figures>| figures.as_ref().map_or(0, |f| f.calls);
+    fn new(LockChange { of: site, before, after, change }: &'c LockChange) -> Self {
         Self {
             kind: site.kind.name(),
             lock: &site.class,
@@ -210,10 +213,38 @@ impl<'c> LockRow<'c> {
             was_ns: change.was_ns,
             is_ns: change.is_ns,
             cost_ns: change.cost_ns(),
-            before_waits: waits(before),
-            after_waits: waits(after),
+            before_waits: calls(before),
+            after_waits: calls(after),
         }
     }
+}
+
+/// Times of all threads in an hour, and all executions.
+#[derive(Serialize)]
+struct SqlRow<'c> {
+    text: &'c str,
+    was_ns: u64,
+    is_ns: u64,
+    cost_ns: i64,
+    before_executions: u64,
+    after_executions: u64,
+}
+
+impl<'c> SqlRow<'c> {
+    fn new(StatementChange { of, before, after, change }: &'c StatementChange) -> Self {
+        Self {
+            text: of,
+            was_ns: change.was_ns,
+            is_ns: change.is_ns,
+            cost_ns: change.cost_ns(),
+            before_executions: calls(before),
+            after_executions: calls(after),
+        }
+    }
+}
+
+fn calls(figures: &Option<Figures>) -> u64 {
+    figures.as_ref().map_or(0, |figures| figures.calls)
 }
 
 /// Bytes in an hour. One of `class` and `site` is `null`.

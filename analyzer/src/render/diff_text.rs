@@ -8,14 +8,17 @@ use super::diff_table::{Row, SampledTable, Table, cost_text, percent_text};
 use super::labels::Labels;
 use super::locks::site_label;
 use super::remarks::missing_in_short;
+use super::sql::STATEMENT_WIDTH;
 use super::text_parts::{headed, hours, number, origin, recorded, wrapped};
 use super::{diff_allocations, diff_exceptions, diff_traces};
 use crate::diff::{
-    Change, Comparison, CpuChange, Least, Limit, LockChange, MethodChange, Per, Side, Status,
+    Change, Comparison, CpuChange, Least, Limit, MethodChange, Per, Side, Status, TimeChange,
     WaitChange,
 };
+use crate::stats::lock_sums::LockSite;
 use crate::stats::method::Method;
 use crate::stats::sampled_stacks::is_of_jdk;
+use crate::stats::sql_sums::shortened;
 use log_format::human::{duration, plural, separated};
 
 /// Methods named as too slow at the top; all are marked in their rows.
@@ -66,6 +69,7 @@ pub fn render(comparison: &Comparison, top: Option<usize>, out: &mut dyn Write) 
     cpu(comparison, top, out)?;
     waiting(comparison, top, out)?;
     lock_waits(comparison, top, out)?;
+    sql(comparison, top, out)?;
     diff_allocations::text(comparison, top, out)?;
     diff_exceptions::text(comparison, top, out)?;
     diff_traces::text(comparison, top, out)
@@ -117,35 +121,71 @@ fn waiting(comparison: &Comparison, top: Option<usize>, out: &mut dyn Write) -> 
 
 /// Waits for locks, where their time changed.
 fn lock_waits(comparison: &Comparison, top: Option<usize>, out: &mut dyn Write) -> io::Result<()> {
-    let Comparison { before, after, locks, .. } = comparison;
-    if locks.is_empty() {
-        return Ok(());
-    }
-    let changed: Vec<&LockChange> =
-        locks.iter().filter(|lock| lock.change.cost_ns() != 0).collect();
-    if changed.is_empty() {
-        return writeln!(out, "\nLock waits: no change");
-    }
-    let is_empty = |side: &Side| side.report.events.locks.locks.is_empty();
-    // The agent may have run without the option `lock`.
-    let none = match (is_empty(before), is_empty(after)) {
-        (true, _) => "; none before, or not counted",
-        (_, true) => "; none after, or not counted",
-        _ => "",
+    let labels =
+        Labels::new(comparison.locks.iter().filter_map(|changed| changed.of.method.as_ref()));
+    let times = Times {
+        title: "Lock waits",
+        is_empty: |side| side.report.events.locks.locks.is_empty(),
+        of: ["waits", "total", "avg"],
+        label: |of: &LockSite| format!("{} at {}", one_line(&of.class), site_label(of, &labels)),
     };
-    writeln!(out, "\nLock waits, by time added or saved per hour{none}")?;
-    let labels = Labels::new(changed.iter().filter_map(|lock| lock.site.method.as_ref()));
-    let rows: Vec<Row> = changed.iter().map(|lock| lock_row(lock, &labels)).collect();
-    let table = Table { of: ["waits", "total", "avg"], more: ["row", "rows"] };
-    table.write(comparison, &rows, top, out)
+    times.write(comparison, &comparison.locks, top, out)
 }
 
-fn lock_row<'c>(lock: &'c LockChange, labels: &Labels) -> Row<'c> {
-    let class = one_line(&lock.site.class);
-    Row {
-        label: format!("{class} at {}", site_label(&lock.site, labels)),
-        change: Some(lock.change),
-        sides: [lock.before.as_ref(), lock.after.as_ref()],
+/// SQL statements, where their time changed.
+fn sql(comparison: &Comparison, top: Option<usize>, out: &mut dyn Write) -> io::Result<()> {
+    let times = Times {
+        title: "SQL statements",
+        is_empty: |side| side.report.events.sql.statements.is_empty(),
+        of: ["executions", "total", "mean"],
+        label: |text: &String| shortened(text, STATEMENT_WIDTH),
+    };
+    times.write(comparison, &comparison.sql, top, out)
+}
+
+/// A table of changes of time, by exact statistics.
+struct Times<L> {
+    title: &'static str,
+    is_empty: fn(&Side) -> bool,
+    /// As [`Table::of`].
+    of: [&'static str; 3],
+    label: L,
+}
+
+impl<L> Times<L> {
+    fn write<K>(
+        &self,
+        comparison: &Comparison,
+        changes: &[TimeChange<K>],
+        top: Option<usize>,
+        out: &mut dyn Write,
+    ) -> io::Result<()>
+    where
+        L: Fn(&K) -> String,
+    {
+        let Self { title, is_empty, of, label } = self;
+        if changes.is_empty() {
+            return Ok(());
+        }
+        let changed: Vec<&TimeChange<K>> =
+            changes.iter().filter(|changed| changed.change.cost_ns() != 0).collect();
+        if changed.is_empty() {
+            return writeln!(out, "\n{title}: no change");
+        }
+        // The agent may have run without the option.
+        let none = match (is_empty(&comparison.before), is_empty(&comparison.after)) {
+            (true, _) => "; none before, or not counted",
+            (_, true) => "; none after, or not counted",
+            _ => "",
+        };
+        writeln!(out, "\n{title}, by time added or saved per hour{none}")?;
+        let rows = changed.iter().map(|changed| Row {
+            label: label(&changed.of),
+            change: Some(changed.change),
+            sides: [changed.before.as_ref(), changed.after.as_ref()],
+        });
+        let rows: Vec<Row> = rows.collect();
+        Table { of: *of, more: ["row", "rows"] }.write(comparison, &rows, top, out)
     }
 }
 

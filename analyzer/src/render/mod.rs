@@ -22,6 +22,7 @@ mod json;
 mod json_rows;
 mod labels;
 mod locks;
+mod mysql_log;
 mod notes;
 mod off_cpu;
 pub mod output;
@@ -116,6 +117,14 @@ pub fn constructors(report: &Report, out: &mut dyn Write) -> io::Result<()> {
 /// There is nothing to read, or a file cannot be written.
 pub fn sampler_files(options: &Options, folder: &Path) -> Result<Problems, StreamError> {
     sampler_files::write(options, folder)
+}
+
+/// Writes TProfiler's `mysqlProfiler.log` into a folder, if the logs have slow SQL statements.
+///
+/// # Errors
+/// As [`sampler_files`].
+pub fn mysql_log(options: &Options, folder: &Path) -> Result<(), StreamError> {
+    mysql_log::write(options, folder)
 }
 
 /// Writes a comparison; a text has at most `top` methods in each section.

@@ -36,7 +36,7 @@ const COLUMNS: [(&str, usize); 8] = [
 ];
 
 /// Characters of a statement in a text: it takes two lines.
-pub(super) const STATEMENT_WIDTH: usize = 180;
+pub(super) const STATEMENT_WIDTH: usize = 165;
 
 /// Characters of a statement in a line on something else.
 const IN_LINE: usize = 40;

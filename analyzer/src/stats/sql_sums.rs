@@ -101,6 +101,12 @@ pub fn shortened(text: &str, width: usize) -> String {
     let place = |of: usize| line.char_indices().nth(of).map_or(line.len(), |(place, _)| place);
     let begin = line.get(..place(before)).unwrap_or_default().trim_end();
     let end = line.get(place(length - behind)..).unwrap_or_default().trim_start();
+    // Between words, if that leaves out little more.
+    let is_short = |cut: &str, of: &str| cut.len() < of.len() / 3;
+    let words = begin.rsplit_once(' ').filter(|(_, cut)| is_short(cut, begin));
+    let begin = words.map_or(begin, |(kept, _)| kept);
+    let words = end.split_once(' ').filter(|(cut, _)| is_short(cut, end));
+    let end = words.map_or(end, |(_, kept)| kept);
     format!("{begin}{LEFT_OUT}{end}")
 }
 
@@ -117,7 +123,7 @@ mod tests {
         );
         let long = format!("select {} from orders where id = ?", "column, ".repeat(50));
         let short = shortened(&long, 60);
-        assert_eq!(short, "select column, column, column, colu ... orders where id = ?");
+        assert_eq!(short, "select column, column, column, ... where id = ?");
         assert_eq!(shortened(&"é".repeat(100), 20).chars().count(), 20);
         for width in 0..10 {
             assert!(shortened(&long, width).chars().count() <= width.max(LEFT_OUT.len() + 3));

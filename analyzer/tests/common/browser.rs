@@ -4,9 +4,20 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use flate2::read::GzDecoder;
+
 /// A folder or file that `scripts/browser.sh` fetches.
 pub fn tool(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/browser").join(name)
+}
+
+/// The data in a page.
+pub fn data(page: &str) -> serde_json::Value {
+    let data = page.split_once("type=\"application/octet-stream\">").unwrap().1;
+    let packed = STANDARD.decode(data.split_once("</script>").unwrap().0).unwrap();
+    serde_json::from_reader(GzDecoder::new(&packed[..])).unwrap()
 }
 
 /// Runs a script of `tests/browser`, with the folder of modules as its first argument; returns its output. Returns

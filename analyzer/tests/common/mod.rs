@@ -11,6 +11,7 @@ pub mod jfr;
 pub mod locked_shop;
 pub mod sampled_shop;
 pub mod shop;
+pub mod sql_shop;
 pub mod throwing_shop;
 pub mod traced_shop;
 pub mod two_jvms;

@@ -140,5 +140,6 @@ function methodsView() {
 function shortTable(heads, rows) {
   return el("div", { class: "wrap" }, el("table", { class: "short" },
     el("thead", {}, el("tr", {}, ...heads.map((head) => el("th", { scope: "col" }, head)))),
-    el("tbody", {}, ...rows.map((cells) => el("tr", {}, ...cells.map((cell) => el("td", {}, cell)))))));
+    el("tbody", {}, ...rows.map((cells) => el("tr", {}, ...cells.map((cell) =>
+      el("td", typeof cell === "string" && cell.length > 100 ? { class: "long" } : {}, cell)))))));
 }
