@@ -11,6 +11,7 @@ use std::fs;
 use common::allocating_shop::allocated;
 use common::locked_shop::locks;
 use common::sampled_shop::{frame, sampled_stack, samples, shop, waiting, waiting_shop};
+use common::sql_shop::{slow_sql, sql, statement};
 use common::throwing_shop::exceptions;
 use common::*;
 use log_format::names::Table;
@@ -75,6 +76,8 @@ fn busy() -> Logs {
     run.rows(T14, &[locks(T14, "com.shop.stock.Warehouse", 2, &[30 * MS; 40])]);
     run.rows(T14, &[allocated(T14 + S, 1, "com.shop.web.Page", [MB, 3_000, 12], 2)]);
     run.rows(T14, &[exceptions(T14, 3, "com.shop.stock.OutOfStock", [9, 7])]);
+    run.rows(T14, &[statement(1, "", &sql_shop::long())]);
+    run.rows(T14, &[sql(T14, 1, 3, 0, &[30 * MS])]);
     add_losses(&run);
     logs
 }
@@ -139,6 +142,20 @@ fn what_comes_first_fits_a_screen() {
     let all = busy().analyze(&["logs"]).quiet();
     assert_fits(&all);
     assert_golden("first_screen_all.txt", first_screen(&all));
+    // Statements in the slowest call have a line each.
+    let slow = busy();
+    let run = slow.run("20261120T140000Z-web07-4242", "web07", 4242);
+    run.rows(
+        T14,
+        &(2..9)
+            .map(|id| statement(id, "", &format!("{id} {}", sql_shop::long())))
+            .collect::<Vec<_>>(),
+    );
+    let within =
+        (2..9).map(|id| slow_sql(T14 + 5 * S + u64::from(id) * 100 * MS, 1, id, 99 * MS, 2));
+    run.rows(T14, &within.collect::<Vec<_>>());
+    let slow = slow.analyze(&["logs"]).quiet();
+    assert_fits(&slow);
     // Every part is there.
     for part in ["Entry methods", "CPU time", "Wall time", "The slowest recorded call", "trust "] {
         assert!(first_screen(&all).contains(&format!("\n{part}")), "{part}:\n{all}");

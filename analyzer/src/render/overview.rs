@@ -11,7 +11,7 @@ use super::text_parts::{
     WIDTH, average, calls, heading, number, rate, share, sign_of_average, sign_of_calls,
     sign_of_share, wrapped,
 };
-use super::tree;
+use super::{sql, tree};
 use crate::options::zone::Zone;
 use crate::report::cpu::{CpuReport, SampledMethod};
 use crate::report::groups::{MethodReport, percent};
@@ -69,17 +69,18 @@ fn row(
 /// The lock most waited for, the slowest SQL statement, what allocated most, and where most exceptions began, a line each.
 fn events(report: &Report, labels: &Labels, out: &mut dyn Write) -> io::Result<()> {
     let mut lines: Vec<(String, &str, Option<&Method>)> = Vec::new();
-    let EventReports { locks, allocations, exceptions, sql, .. } = &report.events;
+    let EventReports { locks, allocations, exceptions, sql: sql_report, .. } = &report.events;
     if let Some(first) = locks.locks.first() {
         let waits = plural(locks.waits, "wait", "waits");
         let class = short(&first.site.class);
         let line = format!("Locks: {} in {waits}, most for {class}", duration(locks.total_ns));
         lines.push((line, " at ", first.site.method.as_ref()));
     }
-    if let Some(line) = super::sql::in_short(sql) {
-        lines.push((line, "", None));
-    }
-    if let Some((method, _)) = report.overview.allocated.first() {
+    let of_sql = sql::in_short(sql_report);
+    // All lines do not fit: samples say more than recorded calls.
+    let has_room = of_sql.is_none() || allocations.classes.is_empty();
+    lines.extend(of_sql.map(|line| (line, "", None)));
+    if let Some((method, _)) = report.overview.allocated.first().filter(|_| has_room) {
         let all: u64 = report.overview.allocated.iter().map(|(_, of)| of.bytes).sum();
         let of = "Allocated in recorded calls of platform threads";
         let line = format!("{of}: {}, most", bytes(all));

@@ -112,7 +112,9 @@ pub(super) fn in_short(
     let name = labels.fitting(&call.method, WIDTH - WIDTH_OF_DURATION);
     origin(report, call, ("    ", &name), FEW_CALLERS, out)?;
     let label = |method: &Method| labels.fitting(method, WIDTH_OF_FEW);
-    let stacks = Stacks::new(&call.tree, label, &report.paths.without_record);
+    let without_record = &report.paths.without_record;
+    let of_statement = WIDTH_OF_FEW.saturating_sub("SQL ".len());
+    let stacks = Stacks::with_statements(&call.tree, label, without_record, of_statement);
     let mut longest: Vec<usize> = (1..stacks.nodes().len()).collect();
     // A caller comes before its callees, and takes as long or longer: none is shown without its callers.
     longest.sort_by_key(|place| Reverse(stacks.nodes().get(*place).map(|node| node.total_ns)));

@@ -24,10 +24,6 @@ use crate::run::selected_rows::each_within;
 use crate::run::sql::{StatementNames, has_slow_sql};
 use crate::stats::call_tree::{CallTree, Frame, PathFigures, frames};
 use crate::stats::method::Method;
-use crate::stats::sql_sums::shortened;
-
-/// Characters of a statement: it fits two lines.
-const STATEMENT_WIDTH: usize = 90;
 
 /// Adds the waits and statements between two moments to the trees of their threads.
 pub(super) fn add_events(
@@ -41,7 +37,7 @@ pub(super) fn add_events(
     each_within(run, begin_ns, end_ns, problems, |row: LockWaitRow| {
         let trees = trees.get_mut(&row.thread).into_iter().flatten();
         for tree in trees.filter(|tree| tree.is_around(row.start_ns, row.wait_ns)) {
-            let frame = Frame::Event(blocked(&row, names, owners.at(&row)).into());
+            let frame = Frame::Wait(blocked(&row, names, owners.at(&row)).into());
             tree.waits.push(Span::new(row.start_ns, row.wait_ns, row.stack, frame));
         }
     });
@@ -50,9 +46,8 @@ pub(super) fn add_events(
         each_within(run, begin_ns, end_ns, problems, |row: SlowSqlRow| {
             let trees = trees.get_mut(&row.thread).into_iter().flatten();
             for tree in trees.filter(|tree| tree.is_around(row.start_ns, row.total_ns)) {
-                let statement = statements.statement(row.statement);
-                let text = shortened(&statement.text, STATEMENT_WIDTH);
-                let frame = Frame::Event(format!("SQL {text}").into());
+                let frame =
+                    Frame::Statement(statements.statement(row.statement).text.as_str().into());
                 let span = Span::new(row.start_ns, row.total_ns, row.stack, frame);
                 let throws = u64::from(row.exit == Exit::Throw);
                 tree.statements.push(Span { throws, ..span });

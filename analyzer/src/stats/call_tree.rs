@@ -36,8 +36,10 @@ pub enum Frame {
     NotKept,
     /// The time of callees that were not recorded: those below the threshold.
     Unrecorded,
-    /// What threads did in a call that is no call: `blocked on com.shop.Stock by exec-7`, `SQL select 1`.
-    Event(Arc<str>),
+    /// Waits for a lock or for something else: `blocked on com.shop.Stock by exec-7`.
+    Wait(Arc<str>),
+    /// The text of an SQL statement.
+    Statement(Arc<str>),
 }
 
 /// Sums of the recorded calls of one path.
@@ -418,7 +420,7 @@ mod tests {
     #[test]
     fn waits_are_taken_from_the_time_that_they_are_in() {
         let frame = |id| Frame::Method(method(MethodId::new(id)));
-        let blocked = || Frame::Event("blocked".into());
+        let blocked = || Frame::Wait("blocked".into());
         // 10 takes 100: 60 its own, 30 in the recorded call 11, 10 in callees that were not recorded.
         let tree = |own_ns: &[u64], inner_ns: &[u64]| {
             let mut tree = CallTree::default();
@@ -438,7 +440,7 @@ mod tests {
             [
                 "10 1 0 100 15",
                 "10>11 1 0 30 30",
-                "10>Event(\"blocked\") 2 0 45 45",
+                "10>Wait(\"blocked\") 2 0 45 45",
                 "10>Unrecorded 0 0 10 10"
             ]
         );
@@ -447,14 +449,14 @@ mod tests {
             [
                 "10 1 0 100 60",
                 "10>11 1 0 30 30",
-                "10>Event(\"blocked\") 1 0 6 6",
+                "10>Wait(\"blocked\") 1 0 6 6",
                 "10>Unrecorded 0 0 4 4"
             ]
         );
         // A nanosecond of each of the two calls, and of the wait, may be rounded off.
         assert_eq!(
             tree(&[], &[7]),
-            ["10 1 0 100 60", "10>11 1 0 30 30", "10>Event(\"blocked\") 1 0 7 7"]
+            ["10 1 0 100 60", "10>11 1 0 30 30", "10>Wait(\"blocked\") 1 0 7 7"]
         );
     }
 

@@ -123,7 +123,7 @@ mod tests {
         );
         let long = format!("select {} from orders where id = ?", "column, ".repeat(50));
         let short = shortened(&long, 60);
-        assert_eq!(short, "select column, column, column, ... where id = ?");
+        assert_eq!(short, "select column, column, column, ... orders where id = ?");
         assert_eq!(shortened(&"é".repeat(100), 20).chars().count(), 20);
         for width in 0..10 {
             assert!(shortened(&long, width).chars().count() <= width.max(LEFT_OUT.len() + 3));

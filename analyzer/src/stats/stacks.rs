@@ -7,9 +7,13 @@ use log_format::pattern::Pattern;
 
 use crate::stats::call_tree::{CallTree, Frame};
 use crate::stats::method::Method;
+use crate::stats::sql_sums::shortened;
 
 /// The label of callers that are not in the log.
 const NOT_KEPT: &str = "(callers not kept)";
+
+/// Characters of a statement in a tree: it takes two lines.
+const STATEMENT_WIDTH: usize = 90;
 
 /// What a frame is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,6 +51,17 @@ impl Stacks {
     /// Makes the stacks of a tree. `without_record` is the label of the time that was not recorded.
     #[must_use]
     pub fn new(tree: &CallTree, label: impl Fn(&Method) -> String, without_record: &str) -> Self {
+        Self::with_statements(tree, label, without_record, STATEMENT_WIDTH)
+    }
+
+    /// The same with SQL statements of so many characters.
+    #[must_use]
+    pub fn with_statements(
+        tree: &CallTree,
+        label: impl Fn(&Method) -> String,
+        without_record: &str,
+        statement_width: usize,
+    ) -> Self {
         let mut stacks = Self::empty();
         let mut by_method: HashMap<&Frame, usize> = HashMap::new();
         let mut ours = Vec::with_capacity(tree.nodes().len());
@@ -58,7 +73,10 @@ impl Stacks {
                     let frame = *by_method.entry(frame).or_insert_with(|| match frame {
                         Frame::Method(method) => stacks.frame(label(method), Some(method.clone())),
                         Frame::Unrecorded => stacks.frame(without_record.to_owned(), None),
-                        Frame::Event(label) => stacks.frame(label.to_string(), None),
+                        Frame::Wait(label) => stacks.frame(label.to_string(), None),
+                        Frame::Statement(text) => {
+                            stacks.frame(format!("SQL {}", shortened(text, statement_width)), None)
+                        }
                         Frame::NotKept | Frame::Root => stacks.frame(NOT_KEPT.to_owned(), None),
                     });
                     stacks.add(above, frame, node.figures.calls, node.figures.self_ns)
