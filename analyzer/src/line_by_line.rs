@@ -358,7 +358,7 @@ pub(crate) fn selections() -> Vec<Selection> {
 }
 
 /// Files that a fuzzer's input may contain: each begins with a line `@` and its name.
-const NAMES: [&str; 14] = [
+const NAMES: [&str; 17] = [
     "run.json",
     "20261120T14Z.calls.csv",
     "20261120T15Z.calls.csv",
@@ -371,6 +371,9 @@ const NAMES: [&str; 14] = [
     "20261120T14Z.events.csv",
     "20261120T14Z.locks.csv",
     "20261120T14Z.lock_waits.csv",
+    "20261120T14Z.statements.csv",
+    "20261120T14Z.sql.csv",
+    "20261120T14Z.slow_sql.csv",
     "tprofiler.log",
     "tmethod.log",
 ];

@@ -5,7 +5,7 @@
 
 mod common;
 
-use common::{Logs, allocating_shop, locked_shop, throwing_shop, traced_shop};
+use common::{Logs, allocating_shop, locked_shop, sql_shop, throwing_shop, traced_shop};
 
 /// The header and the first row, and how many rows there are.
 fn rows(logs: &Logs, of: &str) -> (String, String, usize) {
@@ -47,6 +47,20 @@ fn each_kind_has_its_columns() {
         )
     );
     assert_eq!(
+        rows(&sql_shop::shop(), "sql"),
+        (
+            "statement,url,class,method,descriptor,executions,throws,total_ns,avg_ns,p50_ns,p99_ns,\
+             max_ns"
+                .into(),
+            format!(
+                "{},{},{count},102,0,62400000,611764,229376,10485760,18000000",
+                sql_shop::BY_ID,
+                sql_shop::SHOP
+            ),
+            8
+        )
+    );
+    assert_eq!(
         rows(&throwing_shop::shop(), "exceptions"),
         (
             "exception,class,method,descriptor,began,thrown,calls,was_throttled".into(),
@@ -70,6 +84,7 @@ fn groups_of_each_kind_add_up() {
         (allocating_shop::shop(), "allocations", &["bytes", "objects", "samples"]),
         (traced_shop::shop(), "traced", &["calls"]),
         (throwing_shop::shop(), "exceptions", &["began"]),
+        (sql_shop::shop(), "sql", &["executions", "total_ns"]),
     ] {
         for by in ["hour", "minute", "run", "host"] {
             let csv = logs.analyze(&["logs", "--format", "csv", "--rows", of, "--by", by]).csv();

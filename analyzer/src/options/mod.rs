@@ -360,7 +360,8 @@ pub enum Format {
     Pprof,
     /// The methods' figures in Prometheus' text format
     Prometheus,
-    /// TProfiler's topmethod.log; with -o FOLDER also its topobject.log and, from samples, its sampler's files
+    /// TProfiler's topmethod.log; with -o FOLDER also its topobject.log, mysqlProfiler.log and, from samples, its
+    /// sampler's files
     Tprofiler,
 }
 
