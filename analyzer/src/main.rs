@@ -79,14 +79,15 @@ fn tprofiler_files(analysis: &mut Analysis, options: &Options, folder: &Path) ->
     let report = &analysis.report;
     to_file(&folder.join("topmethod.log"), |out| render(report, options, out))?;
     to_file(&folder.join("topobject.log"), |out| constructors(report, out))?;
-    let written = mysql_log(options, folder).and_then(|()| sampler_files(options, folder));
-    let problems = match written {
-        Ok(problems) => problems,
-        Err(StreamError::Output(error)) => return Err(error),
-        Err(StreamError::NoReport(error)) => return Err(io::Error::other(error)),
-    };
-    say(&problems.messages());
-    analysis.problems.merge(problems);
+    for write in [mysql_log, sampler_files] {
+        let problems = match write(options, folder) {
+            Ok(problems) => problems,
+            Err(StreamError::Output(error)) => return Err(error),
+            Err(StreamError::NoReport(error)) => return Err(io::Error::other(error)),
+        };
+        say(&problems.messages());
+        analysis.problems.merge(problems);
+    }
     Ok(())
 }
 

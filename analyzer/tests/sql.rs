@@ -14,6 +14,7 @@ use common::sql_shop::{
 use common::*;
 use log_format::names::Table;
 use log_format::rows::{CallRow, LockKind, SlowSqlRow, counter as name};
+use log_format::writer::one_line;
 use serde_json::{Value, json};
 
 /// Without a name in its run.
@@ -252,7 +253,7 @@ fn each_statement_is_whole_in_csv_and_html() {
         tables.iter().find(is_it).unwrap()["rows"].as_array().unwrap()
     };
     let statements = of("SQL statements by total time");
-    assert_eq!((&statements[1][0], &statements[2][0]), (&long().into(), &HOSTILE.into()));
+    assert_eq!((&statements[1][0], &statements[2][0]), (&long().into(), &one_line(HOSTILE).into()));
     assert_eq!(of("The slowest SQL statements").len(), 7);
     assert!(!page.contains("<b>\u{1b}"));
 }
@@ -342,6 +343,8 @@ fn damaged_tables_are_counted_and_not_fatal() {
     let damaged = logs.analyze(&["logs", "--format", "json"]);
     assert_eq!(damaged.status, 0, "{}", damaged.stderr);
     assert!(damaged.stderr.contains("statement 1 has another name"), "{}", damaged.stderr);
+    let old = logs.analyze(&["logs", "--format", "tprofiler", "-o", "out"]);
+    assert!(old.status == 0 && old.stderr.contains("statement 1 has another name"), "{old:?}");
     let read = &damaged.json()["read"];
     assert_eq!((&read["bad_lines"], &read["torn_lines"]), (&2.into(), &1.into()));
     assert_eq!(rows(&logs, &[])[0][0], BY_ID);

@@ -119,11 +119,12 @@ pub fn sampler_files(options: &Options, folder: &Path) -> Result<Problems, Strea
     sampler_files::write(options, folder)
 }
 
-/// Writes TProfiler's `mysqlProfiler.log` into a folder, if the logs have slow SQL statements.
+/// Writes TProfiler's `mysqlProfiler.log` into a folder, if the logs have slow SQL statements. Returns what could
+/// not be read.
 ///
 /// # Errors
 /// As [`sampler_files`].
-pub fn mysql_log(options: &Options, folder: &Path) -> Result<(), StreamError> {
+pub fn mysql_log(options: &Options, folder: &Path) -> Result<Problems, StreamError> {
     mysql_log::write(options, folder)
 }
 

@@ -31,29 +31,38 @@ const FILE: &str = "mysqlProfiler.log";
 /// Columns of ours: one more than TProfiler's.
 const COLUMNS: usize = 6;
 
-/// Writes the file into a folder, if the logs have slow statements. Problems with the logs are those of other readings.
+/// Writes the file into a folder, if the logs have slow statements. Returns what could not be read.
 ///
 /// # Errors
 /// There is nothing to read, or the file cannot be written.
-pub fn write(options: &Options, folder: &Path) -> Result<(), StreamError> {
+pub fn write(options: &Options, folder: &Path) -> Result<Problems, StreamError> {
+    // The report has told the problems of finding the logs.
     let (found, _) = select(options, &Arc::default(), &mut Problems::default())?;
     let Selected { runs, selection, .. } = &found;
     let runs: Vec<&RunInput> = runs.iter().filter(|run| has_slow_sql(run)).collect();
+    let mut problems = Problems::default();
     if runs.is_empty() {
-        return Ok(());
+        return Ok(problems);
     }
     let file = folder.join(FILE);
     if is_tprofilers(&file) {
         let why = format!("{} is TProfiler's: choose another folder", file.display());
         return Err(io::Error::new(io::ErrorKind::AlreadyExists, why).into());
     }
-    to_file(&file, |out| runs.iter().try_for_each(|run| write_run(run, selection, out)))?;
-    Ok(())
+    to_file(&file, |out| {
+        runs.iter().try_for_each(|run| write_run(run, selection, &mut problems, out))
+    })?;
+    Ok(problems)
 }
 
-fn write_run(run: &RunInput, selection: &Selection, out: &mut dyn Write) -> io::Result<()> {
-    let problems = &mut Problems::default();
-    let names = Names::read(run, problems);
+fn write_run(
+    run: &RunInput,
+    selection: &Selection,
+    problems: &mut Problems,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    // Problems with these names are reported where all names are read.
+    let names = Names::read(run, &mut Problems::default());
     let statements = StatementNames::read(run, problems);
     let methods = SiteMethods::new(&names, run, selection);
     let mut written = Ok(());

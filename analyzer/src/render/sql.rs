@@ -200,7 +200,7 @@ pub(super) fn short_tables(sql: &SqlReport, zone: &Zone, labels: &Labels) -> Vec
     ];
     const SLOWEST: [&str; 6] = ["statement", "took", "began", "thread", "exit", "in"];
     let row = |times: &StatementTimes| {
-        let mut cells = vec![times.statement.text.clone()];
+        let mut cells = vec![one_line(&times.statement.text)];
         cells.extend(figures(times, sql));
         cells.extend([callers(times, CALLERS, labels), times.statement.url.clone()]);
         cells
@@ -208,7 +208,7 @@ pub(super) fn short_tables(sql: &SqlReport, zone: &Zone, labels: &Labels) -> Vec
     let slow = |slow: &SlowSql| {
         let (took, began) = (duration(slow.total_ns), zone.text_ms(slow.start_ns));
         let (thread, exit) = (slow.thread.clone(), exit(slow.exit).to_owned());
-        vec![slow.text().to_owned(), took, began, thread, exit, path(slow, labels)]
+        vec![one_line(slow.text()), took, began, thread, exit, path(slow, labels)]
     };
     let statements = ShortTable::wide(title(sql), &STATEMENTS, &sql.statements, CELL, row);
     let heading = "The slowest SQL statements".to_owned();

@@ -104,8 +104,8 @@ impl Selection {
         self.by == By::Thread || !self.calls.is_everything() || self.figures_of_stacks
     }
 
-    /// Whether figures of lock waits and exceptions come from those that are recorded one by one: their statistics have
-    /// no threads.
+    /// Whether figures of lock waits, exceptions and SQL statements come from those that are recorded one by one: their
+    /// statistics have no threads.
     #[must_use]
     pub fn counts_single_events(&self) -> bool {
         self.records_because.is_some() || self.calls.thread.is_some()

@@ -140,6 +140,6 @@ function methodsView() {
 function shortTable(heads, rows) {
   return el("div", { class: "wrap" }, el("table", { class: "short" },
     el("thead", {}, el("tr", {}, ...heads.map((head) => el("th", { scope: "col" }, head)))),
-    el("tbody", {}, ...rows.map((cells) => el("tr", {}, ...cells.map((cell) =>
-      el("td", typeof cell === "string" && cell.length > 100 ? { class: "long" } : {}, cell)))))));
+    el("tbody", {}, ...rows.map((cells) => el("tr", {}, ...cells.map((cell, column) =>
+      typeof cell === "string" && cell.length > (column === 0 ? 45 : 100) ? el("td", { class: "long" }, el("div", {}, cell)) : el("td", {}, cell)))))));
 }
