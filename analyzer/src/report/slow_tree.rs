@@ -10,8 +10,9 @@
 //! ```
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
-use log_format::ids::{MethodId, StackId, ThreadId};
+use log_format::ids::{MethodId, StackId, StatementId, ThreadId};
 use log_format::rows::{CallRow, Exit, LockWaitRow, SlowSqlRow};
 use log_format::writer::one_line;
 
@@ -43,11 +44,15 @@ pub(super) fn add_events(
     });
     if has_slow_sql(run) {
         let statements = StatementNames::read(run, problems);
+        // There may be many executions of each.
+        let mut texts: HashMap<StatementId, Arc<str>> = HashMap::new();
         each_within(run, begin_ns, end_ns, problems, |row: SlowSqlRow| {
             let trees = trees.get_mut(&row.thread).into_iter().flatten();
             for tree in trees.filter(|tree| tree.is_around(row.start_ns, row.total_ns)) {
-                let frame =
-                    Frame::Statement(statements.statement(row.statement).text.as_str().into());
+                let text = texts.entry(row.statement);
+                let text =
+                    text.or_insert_with(|| (*statements.statement(row.statement).text).into());
+                let frame = Frame::Statement(Arc::clone(text));
                 let span = Span::new(row.start_ns, row.total_ns, row.stack, frame);
                 let throws = u64::from(row.exit == Exit::Throw);
                 tree.statements.push(Span { throws, ..span });

@@ -18,6 +18,7 @@ use crate::run::selected_rows::{each_row, each_selected, has_table};
 use crate::run::selection::Selection;
 use crate::run::sites::{SiteMethods, innermost};
 use crate::stats::aggregate::{Figures, Group};
+use crate::stats::group_sums::GroupSums;
 use crate::stats::longest::Length;
 use crate::stats::method::Method;
 use crate::stats::sampled_stacks::is_part_of_caller;
@@ -77,21 +78,20 @@ pub fn read_sql(
     let sites = Sites { statements: &statements, methods: &methods };
     if !selection.counts_single_events() {
         let intervals = selection.statistics_of(place);
-        let mut all = ById::default();
+        let (mut all, mut groups) = (ById::default(), GroupSums::default());
         each_row(run, selection, problems, |row: SqlRow| {
             if intervals.contains(row.start_ns) && methods.takes(row.method) {
                 let key = (row.statement, row.method);
                 all.entry(key).or_default().add_sql(&row);
                 let group = selection.group_without_thread(&group, row.start_ns);
-                if group != Group::All {
-                    sums.groups.add(group, &sites.of(key), row.executions, row.total_ns);
-                }
+                groups.add(group, &key, row.executions, row.total_ns);
             }
         });
         sites.add_all(&all, &mut sums.all);
+        sums.groups.add_named(groups, |key| sites.of(key));
     }
     let mut stacks = Stacks { run, names: None };
-    let mut slow = ById::default();
+    let (mut slow, mut slow_groups) = (ById::default(), GroupSums::default());
     each_slow_sql(run, selection, &names, problems, |row| {
         let key = (row.statement, innermost(row.stack, &names));
         if !methods.takes(key.1) {
@@ -101,10 +101,7 @@ pub fn read_sql(
         if selection.by == By::Thread {
             threads.entry(row.thread).or_insert_with(|| names.thread(row.thread));
         }
-        let group = group(row.start_ns, row.thread);
-        if group != Group::All {
-            sums.slow_groups.add(group, &sites.of(key), 1, row.total_ns);
-        }
+        slow_groups.add(group(row.start_ns, row.thread), &key, 1, row.total_ns);
         if sums.slowest.is_long(row.total_ns) {
             let length = Length { ns: row.total_ns, start_ns: row.start_ns, run: place };
             let (thread, stack) = (names.thread(row.thread), stacks.of(&row));
@@ -112,6 +109,7 @@ pub fn read_sql(
         }
     });
     sites.add_all(&slow, &mut sums.slow);
+    sums.slow_groups.add_named(slow_groups, |key| sites.of(key));
     threads
 }
 

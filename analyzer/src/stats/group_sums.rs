@@ -51,6 +51,15 @@ impl<K: Clone + Eq + Ord + Hash> GroupSums<K> {
         sum.amount = sum.amount.saturating_add(amount);
     }
 
+    /// Adds all sums of a run, by ids that have these names.
+    pub fn add_named<I>(&mut self, sums: GroupSums<I>, name: impl Fn(I) -> K) {
+        for (group, sums) in sums.0 {
+            for (id, Sum { count, amount }) in sums {
+                self.add(group, &name(id), count, amount);
+            }
+        }
+    }
+
     /// Whether there are no groups.
     #[must_use]
     pub fn is_empty(&self) -> bool {
