@@ -184,6 +184,10 @@ fn statements_of_two_runs_add_up() {
     let first = json!([BY_ID, 105, 1, 86_400, 229, 20_000, 20_000, [["count", 103], ["pay", 2]]]);
     assert_eq!((merged.len(), &merged[0]), (9, &first));
     let json = logs.analyze(&["logs", "--format", "json"]).json();
+    // In any order.
+    let [one, two] = [RUN, "20261120T150000Z-web08-17"].map(|run| format!("logs/{run}"));
+    let turned = logs.analyze(&[&two, &one, "--format", "json"]).json();
+    assert_eq!(turned["sql"]["statements"], json["sql"]["statements"]);
     let slow = &json["sql"]["slowest"][2];
     let run = (&slow["run"], &slow["thread"], &slow["text"]);
     assert_eq!(run, (&"20261120T150000Z-web08-17".into(), &"exec-9 #1".into(), &BY_ID.into()));
