@@ -94,7 +94,7 @@ pub(crate) fn plain() -> Result<Vec<u8>> {
 ///     private static volatile boolean on;
 ///     @Hidden public static void Entered(int id, Object self, Object text) {
 ///         if (matches[id] != 2) return;
-///         if (on) entered0(id, System.identityHashCode(self), text);
+///         if (on) entered0(id, System.identityHashCode(self), self, text);
 ///     }
 ///     @Hidden public static void Returned(int id) { ... returned0(id); }         // and Failed(int)
 ///     @Hidden public static void Prepared(Object made) {
@@ -110,11 +110,16 @@ pub(crate) fn statements() -> Result<Vec<u8>> {
     class.field("matches", bytes(), FieldAccessFlags::empty(), vec![stable])?;
     let hidden = class.annotations(&HIDDEN)?;
     let hash = Instruction::Invokestatic(class.identity_hash()?);
-    let entered =
-        vec![Instruction::Iload_0, Instruction::Aload_1, hash.clone(), Instruction::Aload_2];
+    let entered = vec![
+        Instruction::Iload_0,
+        Instruction::Aload_1,
+        hash.clone(),
+        Instruction::Aload_1,
+        Instruction::Aload_2,
+    ];
     let id = || vec![Instruction::Iload_0];
     for (name, descriptor, native, loads) in [
-        (probe::ENTERED, probe::ENTERED_DESCRIPTOR, "(IILjava/lang/Object;)V", entered),
+        (probe::ENTERED, probe::ENTERED_DESCRIPTOR, ENTERED0_DESCRIPTOR, entered),
         (probe::RETURNED, probe::DESCRIPTOR, "(I)V", id()),
         (probe::FAILED, probe::DESCRIPTOR, "(I)V", id()),
         (probe::PREPARED, probe::PREPARED_DESCRIPTOR, "(I)V", vec![Instruction::Aload_0, hash]),
@@ -130,6 +135,9 @@ pub(crate) fn statements() -> Result<Vec<u8>> {
     }
     class.write()
 }
+
+/// The native method behind [`probe::ENTERED`]: the id, the object's identity hash, the object and the text.
+const ENTERED0_DESCRIPTOR: &str = "(IILjava/lang/Object;Ljava/lang/Object;)V";
 
 /// The native method behind [`probe::THREW`]: see `Native::OfThrown`.
 const THREW0_DESCRIPTOR: &str = "(IIILjava/lang/Object;)V";

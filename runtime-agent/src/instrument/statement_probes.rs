@@ -7,7 +7,7 @@
 #![allow(unsafe_code)]
 
 use std::collections::{HashMap, HashSet};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -49,7 +49,8 @@ struct Classes {
     /// Numbers of classes whose loader is gone, by name: for the same class in another one.
     left: HashMap<String, Vec<u32>>,
     /// Those that are statements, connections or drivers, and their superclasses.
-    matching: HashSet<ClassKey>,
+    /// Whether that is true of objects of subclasses only.
+    matching: HashMap<ClassKey, bool>,
     /// Those with a number of which that is not known yet, and since when.
     undecided: Vec<(u32, Instant)>,
     are_too_many: bool,
@@ -57,6 +58,32 @@ struct Classes {
 
 fn classes() -> MutexGuard<'static, Classes> {
     CLASSES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A bit for each class of which only some objects are statements, connections or drivers: those of subclasses.
+static ARE_SOME: [AtomicU64; MOST_CLASSES as usize / 64] =
+    [const { AtomicU64::new(0) }; MOST_CLASSES as usize / 64];
+
+fn bit_of(number: u32) -> Option<(&'static AtomicU64, u64)> {
+    Some((ARE_SOME.get((number / 64) as usize)?, 1 << (number % 64)))
+}
+
+/// Whether the object of a method with this id is one.
+///
+/// # Safety
+/// `object` is a live reference of this thread, or null.
+pub(crate) unsafe fn is_one(jni: &JniEnv, id: u32, object: jni::jobject) -> bool {
+    let are_some =
+        bit_of(id / IDS).is_some_and(|(bits, bit)| bits.load(Ordering::Relaxed) & bit != 0);
+    !are_some || {
+        // SAFETY: the caller guarantees the reference; the class is a live one until it is deleted.
+        unsafe {
+            let class = jni.get_object_class(object);
+            let is_one = is_class(jni, class);
+            jni.delete_local_ref(class);
+            is_one
+        }
+    }
 }
 
 /// What a method with this id does.
@@ -104,7 +131,7 @@ pub(super) fn are_wanted() -> bool {
 
 /// Whether a loaded class may have methods of statements, connections or drivers.
 pub(super) fn wants(class: &ClassKey) -> bool {
-    are_wanted() && classes().matching.contains(class)
+    are_wanted() && classes().matching.contains_key(class)
 }
 
 /// A class was prepared.
@@ -143,18 +170,26 @@ unsafe fn find_interface(jvmti: &Jvmti, jni: &JniEnv, class: jni::jclass) {
     }
 }
 
+/// Whether a class is a statement, connection or driver.
+///
+/// # Safety
+/// `class` is a live reference of this thread.
+unsafe fn is_class(jni: &JniEnv, class: jni::jclass) -> bool {
+    FOUND.iter().any(|found| {
+        let interface = found.load(Ordering::Acquire);
+        let reference = std::ptr::with_exposed_provenance_mut(interface);
+        // SAFETY: a global reference that is never deleted, and the caller's class.
+        interface != 0 && unsafe { jni.is_assignable_from(class, reference) }
+    })
+}
+
 /// Notes a class and its superclasses, if it is a statement, connection or driver.
 ///
 /// # Safety
 /// `class` is a live reference of this thread.
 unsafe fn note(jvmti: &Jvmti, jni: &JniEnv, class: jni::jclass) {
-    let is_one = |found: &AtomicUsize| {
-        let interface = found.load(Ordering::Acquire);
-        let reference = std::ptr::with_exposed_provenance_mut(interface);
-        // SAFETY: a global reference that is never deleted, and the caller's class.
-        interface != 0 && unsafe { jni.is_assignable_from(class, reference) }
-    };
-    if !FOUND.iter().any(is_one) {
+    // SAFETY: the caller guarantees the reference.
+    if unsafe { !is_class(jni, class) } {
         return;
     }
     let _frame = jni.push_local_frame(64);
@@ -168,8 +203,9 @@ unsafe fn note(jvmti: &Jvmti, jni: &JniEnv, class: jni::jclass) {
         unsafe {
             let Some(loader) = Loaders::all().of_class(jvmti, jni, class) else { return };
             // Not under the lock: somebody may suspend this thread.
-            let number = classes().set_matching((loader.id, name));
-            number.iter().for_each(|number| set_match(jni, *number, Match::Yes));
+            let are_some = !is_class(jni, class);
+            let number = classes().set_matching((loader.id, name), are_some);
+            number.iter().for_each(|number| set_matching(jni, *number, are_some));
             next = jni.get_superclass(class);
         }
     }
@@ -177,18 +213,18 @@ unsafe fn note(jvmti: &Jvmti, jni: &JniEnv, class: jni::jclass) {
 
 impl Classes {
     /// Notes that a class is one; returns its number.
-    fn set_matching(&mut self, class: ClassKey) -> Option<u32> {
+    fn set_matching(&mut self, class: ClassKey, are_some: bool) -> Option<u32> {
         let number = self.numbers.get(&class).copied();
         self.undecided.retain(|(undecided, _)| Some(*undecided) != number);
-        self.matching.insert(class);
+        self.matching.insert(class, are_some);
         number
     }
 
-    /// The number of a class, and whether it is known to be one; `None` if there are too many.
-    fn number(&mut self, class: &ClassKey) -> Option<(u32, bool)> {
-        let is_one = self.matching.contains(class);
+    /// The number of a class, and what is known of it in `matching`; `None` if there are too many.
+    fn number(&mut self, class: &ClassKey) -> Option<(u32, Option<bool>)> {
+        let matching = self.matching.get(class).copied();
         if let Some(number) = self.numbers.get(class) {
-            return Some((*number, is_one));
+            return Some((*number, matching));
         }
         let left = self.left.get_mut(&class.1).and_then(Vec::pop);
         let number = match left {
@@ -205,11 +241,22 @@ impl Classes {
             }
         };
         self.numbers.insert(class.clone(), number);
-        if !is_one && left.is_none() {
+        if matching.is_none() && left.is_none() {
             self.undecided.push((number, Instant::now()));
         }
-        Some((number, is_one))
+        Some((number, matching))
     }
+}
+
+/// The methods of a class are those of statements, connections or drivers, or of some objects only.
+fn set_matching(jni: &JniEnv, number: u32, are_some: bool) {
+    if let Some((bits, bit)) = bit_of(number) {
+        match are_some {
+            true => bits.fetch_or(bit, Ordering::Relaxed),
+            false => bits.fetch_and(!bit, Ordering::Relaxed),
+        };
+    }
+    set_match(jni, number, Match::Yes);
 }
 
 fn set_match(jni: &JniEnv, number: u32, is: Match) {
@@ -233,7 +280,7 @@ pub(crate) fn decide(jni: &JniEnv) {
 pub(crate) fn forget_loaders(gone: &HashSet<LoaderId>) {
     let mut classes = classes();
     let Classes { numbers, left, matching, .. } = &mut *classes;
-    matching.retain(|(loader, _)| !gone.contains(loader));
+    matching.retain(|(loader, _), _| !gone.contains(loader));
     for ((_, name), number) in numbers.extract_if(|(loader, _), _| gone.contains(loader)) {
         left.entry(name).or_default().push(number);
     }
@@ -269,10 +316,10 @@ impl Selector for Selection<'_> {
         let of = StatementMethod::of(&method.name.to_str(), &method.descriptor.to_str())?;
         let place = StatementMethod::ALL.iter().position(|kind| *kind == of)?;
         if self.number.is_none() {
-            let (number, is_one) = classes().number(self.class)?;
+            let (number, matching) = classes().number(self.class)?;
             self.number = Some(number);
-            if is_one {
-                set_match(self.jni, number, Match::Yes);
+            if let Some(are_some) = matching {
+                set_matching(self.jni, number, are_some);
             }
         }
         ProbeId::new(self.number? * IDS + u32::try_from(place).ok()?)

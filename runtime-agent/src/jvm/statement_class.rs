@@ -14,7 +14,7 @@ static CLASS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/statement_probe.
 
 /// The native methods and their descriptors.
 const NATIVES: [(&str, &str); 4] = [
-    ("entered0", "(IILjava/lang/Object;)V"),
+    ("entered0", "(IILjava/lang/Object;Ljava/lang/Object;)V"),
     ("returned0", "(I)V"),
     ("failed0", "(I)V"),
     ("prepared0", "(I)V"),
@@ -83,7 +83,7 @@ impl StatementClass {
             for (name, descriptor) in NATIVES {
                 // A call binds it.
                 if let Some(method) = jni.get_static_method_id(class, name, descriptor) {
-                    let zeros = [jni::jvalue { j: 0 }; 3];
+                    let zeros = [jni::jvalue { j: 0 }; 4];
                     jni.call_static_void_method(class, method, &zeros);
                 }
                 if jni.exception_check() {

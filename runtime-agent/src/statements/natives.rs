@@ -18,25 +18,30 @@ use super::slow::{self, Execution};
 use super::sums::{self, StatementKey};
 use super::texts::{self, Text};
 use super::urls;
-use crate::instrument::statement_probes::kind;
+use crate::instrument::statement_probes::{is_one, kind};
 use crate::jvm::thread_key::ThreadKey;
 use crate::probe;
 use crate::probe::stack::method_of;
 use crate::sys::clock;
 
-/// `private static native void entered0(int id, int identityHash, Object text)`
+/// `private static native void entered0(int id, int identityHash, Object self, Object text)`
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_java_lang__00024TProfilerSql_entered0(
     env: *mut jni::JNIEnv,
     _class: jni::jclass,
     id: jni::jint,
     hash: jni::jint,
+    object: jni::jobject,
     text: jni::jobject,
 ) {
     guarded(env, |jni, _| {
         let [id, hash] = [id, hash].map(jni::jint::cast_unsigned);
-        // SAFETY: the JVM passes a live reference to a string, or null.
-        unsafe { entered(jni, id, hash, text) };
+        // SAFETY: the JVM passes live references, the second to a string, or null.
+        unsafe {
+            if is_one(jni, id, object) {
+                entered(jni, id, hash, text);
+            }
+        }
     });
 }
 
