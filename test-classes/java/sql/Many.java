@@ -15,8 +15,8 @@ import java.util.Properties;
 
 /**
  * Very many statements, texts and drivers. Usage: {@code Many held COUNT}, {@code Many texts COUNT},
- * {@code Many collected COUNT CLASSES}; prints {@code total EXECUTIONS THROWS}, with tabs between, and what is expected
- * of texts.
+ * {@code Many collected COUNT CLASSES H2}, with the folder of these classes and the jar of H2; prints
+ * {@code total EXECUTIONS THROWS}, with tabs between, and what is expected of texts.
  */
 public final class Many {
     private static long executions;
@@ -33,7 +33,7 @@ public final class Many {
                 texts(count);
                 break;
             default:
-                collected(count, Path.of(args[2]).toUri().toURL());
+                collected(count, Path.of(args[2]).toUri().toURL(), Path.of(args[3]).toUri().toURL());
         }
         System.out.println("total\t" + executions + "\t0");
         Expected.print();
@@ -77,10 +77,11 @@ public final class Many {
     }
 
     /** Loads the driver again and again, and waits until its class loaders and statements are gone. */
-    private static void collected(int count, URL classes) throws Exception {
+    private static void collected(int count, URL own, URL h2) throws Exception {
         List<WeakReference<Object>> all = new ArrayList<>();
         for (int i = 0; i < count; i++) {
-            use(classes, all);
+            use(own, "sql.Own", Own.URL, all);
+            use(h2, "org.h2.Driver", "jdbc:h2:mem:collected", all);
         }
         try (Connection connection = new Database("own", "").open()) {
             for (int i = 0; i < 1_000; i++) {
@@ -92,25 +93,30 @@ public final class Many {
             }
         }
         System.out.println("remaining " + remaining(all) + " of " + all.size());
-        Expected.runs("get collected", executions);
+        Expected.runs("call ?", executions);
     }
 
-    private static void use(URL classes, List<WeakReference<Object>> all) throws Exception {
+    private static void use(URL classes, String name, String url, List<WeakReference<Object>> all)
+            throws Exception {
         try (URLClassLoader loader =
                 new URLClassLoader(new URL[] {classes}, ClassLoader.getPlatformClassLoader())) {
-            Class<?> type = loader.loadClass("sql.Own");
+            Class<?> type = loader.loadClass(name);
             Driver driver = (Driver) type.getDeclaredConstructor().newInstance();
-            try (Connection connection = driver.connect(Own.URL, new Properties())) {
+            try (Connection connection = driver.connect(url, new Properties())) {
                 all.add(new WeakReference<>(execute(connection)));
                 all.add(new WeakReference<>(connection));
             }
             all.add(new WeakReference<>(loader));
+            if (name.startsWith("org.h2.")) {
+                // It is registered.
+                type.getMethod("unload").invoke(null);
+            }
         }
     }
 
     private static Object execute(Connection connection) throws SQLException {
         // It is not closed.
-        PreparedStatement statement = connection.prepareStatement("get collected");
+        PreparedStatement statement = connection.prepareStatement("call 7");
         statement.execute();
         executions++;
         return statement;

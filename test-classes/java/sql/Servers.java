@@ -8,7 +8,8 @@ import java.sql.Statement;
 
 /**
  * Executes statements at a server of PostgreSQL or MariaDB. Usage: {@code Servers}, with the URL in the variable
- * SERVER_URL, because command lines are in logs. It prints what it expects, without what the driver executes on its own.
+ * SERVER_URL, because command lines are in logs. It prints what it expects, without what the driver executes on its
+ * own.
  */
 public final class Servers {
     private Servers() {}
