@@ -8,8 +8,8 @@ use std::path::Path;
 use log_format::rows::{Exit, counter};
 use test_classes::{
     Executed, Jdk, Profile, SqlRun, ends_of_jdks, executions, field, free_port, jdks, jdks_from,
-    library, run_sql, secrets, set_clock, sql_classes, sql_expected, sql_java, sums, tprofiler,
-    tprofiler_text, wait_until,
+    library, run_sql, secrets, set_clock, slow_statements, sql_classes, sql_expected, sql_java,
+    sums, tprofiler, tprofiler_text, wait_until,
 };
 
 const STATEMENTS: &str = "sql.Statements";
@@ -389,4 +389,64 @@ fn has(logs: &Path, end: &str) -> bool {
     let runs = if logs.exists() { Profile::runs(logs) } else { vec![] };
     let files = runs.first().and_then(|run| fs::read_dir(run).ok()).into_iter().flatten().flatten();
     files.into_iter().any(|file| file.file_name().to_string_lossy().ends_with(end))
+}
+
+/// A statement in progress is in the answers, and in the log if recording ends before it does.
+#[test]
+fn statements_in_progress_are_shown_and_recorded() {
+    for jdk in jdks() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let (logs, port) = (folder.path().join("logs"), free_port());
+        let options =
+            format!("include=sql,sql=100ms,wall=50ms,port={port},logs={}", logs.display());
+        let mut program = sql_java(jdk, Some(&options)).arg("sql.Listen").talk();
+        for line in ["new 20", "begin 6000"] {
+            assert_eq!(program.ask(line), line, "{jdk}");
+        }
+        let answer = |command: &[&str]| {
+            let answer = tprofiler(port, command);
+            assert!(answer.status.success(), "{jdk}: {command:?}");
+            String::from_utf8(answer.stdout).expect("a text")
+        };
+        let is_executed = |text: &str| text.contains("select pause(?)");
+        wait_until("a thread that executes", || is_executed(&answer(&["threads"])));
+        let threads = answer(&["threads"]);
+        let begun = threads.lines().find(|line| is_executed(line)).expect("a thread");
+        assert!(begun.starts_with("thread: begun ") && begun.contains(", SQL for "), "{threads}");
+        wait_until("a call of a second", || is_executed(&answer(&["inflight", "100ms"])));
+        let top = answer(&["top", "--sql"]);
+        let of = |text: &str| top.lines().filter(|line| line.contains(text)).count();
+        assert_eq!(of("in 20 executions, select name from item where id = ?"), 1, "{top}");
+        assert_eq!((of("select pause(?)"), of("self ")), (0, 0), "{top}");
+        answer(&["stop"]);
+        assert_eq!(program.ask("join"), "join", "{jdk}");
+        program.end().expect_quiet_success(jdk);
+        let run = Profile::only_run(&logs).folder;
+        let (slow, counted) = (slow_statements(&run), sums(&executions(&run)));
+        let [slow] = slow.iter().filter(|slow| is_executed(&slow.text)).collect::<Vec<_>>()[..]
+        else {
+            panic!("{jdk}: {slow:?}");
+        };
+        assert_eq!((slow.exit, &*slow.thread), (Exit::Unfinished, "begun"), "{jdk}");
+        assert!((100_000_000..6_000_000_000).contains(&slow.total_ns), "{jdk}: {slow:?}");
+        assert!(slow.frames.iter().any(|frame| frame == "sql.Listen.pause"), "{jdk}: {slow:?}");
+        assert_eq!(counted.get("select pause(?)"), None, "{jdk}: {counted:?}");
+        assert_eq!(secrets(&logs), BTreeSet::new(), "{jdk}");
+    }
+}
+
+/// Without the option there is nothing to show.
+#[test]
+fn top_says_that_statements_are_not_counted() {
+    for jdk in ends_of_jdks() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let port = free_port();
+        let options = format!("include=sql,port={port},logs={}", folder.path().display());
+        let mut program = sql_java(jdk, Some(&options)).arg("sql.Listen").talk();
+        assert_eq!(program.ask("new 1"), "new 1", "{jdk}");
+        let refused = tprofiler(port, &["top", "--sql"]);
+        let error = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(!refused.status.success() && error.contains("sql=100ms"), "{jdk}: {error}");
+        program.end().expect_quiet_success(jdk);
+    }
 }
