@@ -31,7 +31,7 @@ use crate::sampling::cost;
 use crate::sampling::off_cpu::{OffCpuTime, Standing, Waiting};
 use crate::sampling::own_stack::OwnStack;
 use crate::sampling::sampler::{Sampler, TimerFigures};
-use crate::statements;
+use crate::statements::StatementFigures;
 use crate::sys::clock::{self, Anchors};
 
 const SECOND_NS: u64 = 1_000_000_000;
@@ -156,7 +156,7 @@ pub(super) struct EventCounts {
     pub lock_waits: locks::Counts,
     pub allocations: SampleCounts,
     pub traces: SampleCounts,
-    pub statements: statements::Counts,
+    pub statements: StatementFigures,
 }
 
 /// What `status` says of samples and events.
@@ -174,7 +174,7 @@ pub(crate) struct SamplingFigures {
     pub counts_parks: bool,
     pub allocations: AllocationFigures,
     /// Executions of SQL statements, if they are counted.
-    pub statements: Option<statements::Counts>,
+    pub statements: Option<StatementFigures>,
     /// Stacks of traced methods' calls, and how many times as few are taken as was asked for.
     pub traces: SampleCounts,
     pub trace_factor: u64,

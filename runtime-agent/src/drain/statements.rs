@@ -10,7 +10,9 @@ use crate::drain::hot_sums::HotSums;
 use crate::drain::samples::{Context, Samples};
 use crate::log::run_log::Now;
 use crate::sampling::sampler::Sampler;
-use crate::statements::{self, Counts, SlowStatement, StatementKey, StatementSum};
+use crate::statements::{
+    self, Counts, SlowStatement, StatementFigures, StatementKey, StatementSum,
+};
 use crate::sys::clock;
 
 /// The ids of statements, and their names. Each has another one after it was not used for an hour.
@@ -63,6 +65,8 @@ pub(super) struct Statements {
     /// What was counted when the run began.
     before: Counts,
     over_budget: u64,
+    /// How many executions there were.
+    executions: u64,
     /// All executions of the interval, by statement and method.
     sums: HashMap<(StatementKey, MethodId), StatementSum>,
     /// Statements executed in this hour.
@@ -79,6 +83,7 @@ impl Statements {
         Self {
             before: Counts::now(),
             over_budget: 0,
+            executions: 0,
             sums: HashMap::new(),
             used: HashSet::new(),
             hour: Hour::of_unix_ns(now.unix_ns),
@@ -91,14 +96,14 @@ impl Statements {
         for (key, sum) in statements::take_sums() {
             self.used.insert(key.0);
             let (count, ns) = (sum.times.count(), sum.times.total_ns());
+            self.executions += count;
             self.hot.add(key, count.cast_signed(), ns.cast_signed());
             self.sums.entry(key).or_insert(StatementSum::NONE).merge(&sum);
         }
     }
 
-    /// The rows of an interval that ends now. With the hour, statements end that were not executed in it.
+    /// The rows of an interval, of what was collected. With the hour, statements end that were not executed in it.
     pub(super) fn take_rows(&mut self, start_ns: u64, ids: &mut StatementIds) -> Vec<SqlRow> {
-        self.collect();
         let mut sums: Vec<_> = std::mem::take(&mut self.sums).into_iter().collect();
         sums.sort_unstable_by_key(|(key, _)| *key);
         let row = |((statement, method), sum): &((StatementKey, MethodId), StatementSum)| SqlRow {
@@ -134,18 +139,18 @@ impl Statements {
         self.over_budget += rows.len() as u64;
     }
 
-    /// What was counted since the run began.
-    pub(super) fn counts(&self) -> Counts {
-        let Counts { executions, dropped, lost } = Counts::now();
-        Counts {
-            executions: executions.saturating_sub(self.before.executions),
+    /// What was counted since the run began, as far as it was collected.
+    pub(super) fn figures(&self) -> StatementFigures {
+        let Counts { dropped, lost } = Counts::now();
+        StatementFigures {
+            executions: self.executions,
             dropped: dropped.saturating_sub(self.before.dropped) + self.over_budget,
             lost: lost.saturating_sub(self.before.lost),
         }
     }
 
     pub(super) fn counters(&self) -> [(&'static str, u64); 3] {
-        let Counts { executions, dropped, lost } = self.counts();
+        let StatementFigures { executions, dropped, lost } = self.figures();
         [
             (counter::SQL_EXECUTIONS, executions),
             (counter::SLOW_SQL_DROPPED, dropped),

@@ -1,4 +1,4 @@
-//! Whether statements are counted, how many there were, and what the probes cost.
+//! Whether statements are counted, how many are lost, and what the probes cost.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -6,16 +6,24 @@ use super::slow;
 use crate::sys::clock;
 
 static IS_ON: AtomicBool = AtomicBool::new(false);
-/// Executions that have ended, and those that are not counted for lack of memory.
-pub(super) static EXECUTIONS: AtomicU64 = AtomicU64::new(0);
+/// Executions that are not counted for lack of memory.
 pub(super) static LOST: AtomicU64 = AtomicU64::new(0);
 
-/// What was counted since the JVM began.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Counts {
+/// What `status` says of SQL statements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct StatementFigures {
     /// Executions that ended.
     pub executions: u64,
-    /// Those of them that were not kept although they took long.
+    /// Slow ones that were not written.
+    pub dropped: u64,
+    /// Executions that are counted nowhere for lack of memory.
+    pub lost: u64,
+}
+
+/// What is missing since the JVM began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    /// Executions that were not kept although they took long.
     pub dropped: u64,
     /// Others, which are counted nowhere for lack of memory.
     pub lost: u64,
@@ -23,9 +31,7 @@ pub(crate) struct Counts {
 
 impl Counts {
     pub(crate) fn now() -> Self {
-        let [executions, lost] =
-            [&EXECUTIONS, &LOST].map(|counter| counter.load(Ordering::Relaxed));
-        Self { executions, dropped: slow::dropped(), lost }
+        Self { dropped: slow::dropped(), lost: LOST.load(Ordering::Relaxed) }
     }
 }
 

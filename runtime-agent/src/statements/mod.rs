@@ -9,7 +9,7 @@
 //! literals    makes the latter
 //! urls        URLs of databases by number, without secrets
 //! generations a map that forgets what is not used
-//! counts      whether they are counted, how many, and what that costs
+//! counts      whether they are counted, how many are lost, and what that costs
 //! sums        all executions that have ended
 //! slow        those over the threshold, until the agent thread takes them
 //! ```
@@ -41,7 +41,7 @@ use jvmti_bindings::env::JniEnv;
 use crate::jvm::statement_class::StatementClass;
 use crate::sys::clock;
 
-pub(crate) use self::counts::{Counts, cost_ns};
+pub(crate) use self::counts::{Counts, StatementFigures, cost_ns};
 pub(crate) use self::in_progress::thread_ended;
 pub(crate) use self::natives::in_progress;
 pub(crate) use self::slow::{Execution, SlowStatement, add_unfinished, take as take_slow};

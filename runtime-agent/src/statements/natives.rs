@@ -11,7 +11,7 @@ use log_format::rows::Exit;
 use rewriter::probe::StatementMethod;
 use sampling_handler::signal;
 
-use super::counts::{EXECUTIONS, LOST, add_cost, is_on};
+use super::counts::{LOST, add_cost, is_on};
 use super::in_progress::{self, Call};
 use super::objects::{self, Object};
 use super::slow::{self, Execution};
@@ -132,10 +132,9 @@ fn left(jni: &JniEnv, id: u32, now: u64, threw: bool) {
     }
     let statement = StatementKey::new(call.url, call.text.id);
     let ticks = now.saturating_sub(call.began);
-    let is_counted = sums::add(statement, call.method, ticks, threw);
-    let counter = if is_counted { &EXECUTIONS } else { &LOST };
-    counter.fetch_add(1, Ordering::Relaxed);
-    if is_counted && slow::is_slow(ticks) {
+    if !sums::add(statement, call.method, ticks, threw) {
+        LOST.fetch_add(1, Ordering::Relaxed);
+    } else if slow::is_slow(ticks) {
         let exit = if threw { Exit::Throw } else { Exit::Return };
         slow::add(jni, (statement, call.text.raw), (call.began, ticks), exit);
     }

@@ -28,13 +28,14 @@ const OTHERS_PART: u64 = 8;
 
 impl Recorder {
     /// What `status` says of CPU samples.
-    pub(crate) fn sampling_figures(&self, sampler: &Sampler<'_>) -> SamplingFigures {
+    pub(crate) fn sampling_figures(&mut self, sampler: &Sampler<'_>) -> SamplingFigures {
+        self.statements.collect();
         let Self { registry, lock_waits, allocations, traces, statements, .. } = self;
         let counts = EventCounts {
             lock_waits: lock_waits.counts(),
             allocations: allocations.counts(),
             traces: traces.counts(),
-            statements: statements.counts(),
+            statements: statements.figures(),
         };
         registry.samples.figures(sampler, counts)
     }

@@ -50,6 +50,12 @@ impl<V> Table<V> {
 #[repr(align(64))]
 struct Shard<V>(Mutex<Table<V>>);
 
+/// The shard of a number. Addresses of one kind are multiples of the same power of two.
+#[allow(clippy::cast_possible_truncation)] // Six bits.
+const fn shard_of(number: u64) -> usize {
+    (number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - SHARDS.ilog2())) as usize
+}
+
 /// The map.
 pub(crate) struct Sharded<V> {
     shards: [Shard<V>; SHARDS],
@@ -73,8 +79,7 @@ impl<V> Sharded<V> {
     }
 
     fn shard(&self, number: u64) -> Option<MutexGuard<'_, Table<V>>> {
-        let index = usize::try_from(number % SHARDS as u64).ok()?;
-        Some(lock(self.shards.get(index)?))
+        Some(lock(self.shards.get(shard_of(number))?))
     }
 
     /// The approximate number of values.
@@ -190,6 +195,8 @@ fn lock<V>(shard: &Shard<V>) -> MutexGuard<'_, Table<V>> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
     use super::super::tests::refuse;
     use super::*;
 
@@ -226,11 +233,22 @@ mod tests {
         assert_eq!(map.insert(1, 10), Ok(()));
         refuse(true);
         // The first value's shard has room for one more; an empty shard has none.
-        assert_eq!(map.insert(65, 11), Ok(()));
-        assert_eq!(map.insert(2, 12), Err(12));
+        let [same, other] = [true, false].map(|is_same| {
+            (2..).find(|number| (shard_of(*number) == shard_of(1)) == is_same).unwrap()
+        });
+        assert_eq!(map.insert(same, 11), Ok(()));
+        assert_eq!(map.insert(other, 12), Err(12));
         refuse(false);
-        assert_eq!(map.insert(2, 12), Ok(()));
-        assert_eq!([1, 65, 2].map(|number| map.remove(number)), [Some(10), Some(11), Some(12)]);
+        assert_eq!(map.insert(other, 12), Ok(()));
+        let removed = [1, same, other].map(|number| map.remove(number));
+        assert_eq!(removed, [Some(10), Some(11), Some(12)]);
+    }
+
+    #[test]
+    fn addresses_are_spread_over_the_shards() {
+        let shards: HashSet<usize> =
+            (0..1_000).map(|thread| shard_of(0x7f00_0000_0000 + thread * 4_096)).collect();
+        assert!(shards.len() > SHARDS / 2, "{}", shards.len());
     }
 
     #[test]
