@@ -425,7 +425,7 @@ impl Collector {
         }
         let probe_share = probe_share(&self.missing.losses.probe_cost, jvms, self.recorded_ns);
         notes.extend(coverage(&cpu, self.missing.losses.probe_cost.cpu_ns, selection));
-        notes.extend(event_notes(&events, selection));
+        notes.extend(event_notes(&events.locks, &events.exceptions, &events.sql, selection));
         let (tree, no_path) = selected_part(std::mem::take(&mut self.tree), &options.filter);
         // The trees of single calls contain every call.
         let calls = &if selection.stacks { selection.calls.clone() } else { CallFilter::default() };

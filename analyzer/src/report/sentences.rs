@@ -9,7 +9,6 @@ use log_format::units::duration_text;
 use crate::options::time_range::TimeRange;
 use crate::options::zone::hour_text;
 use crate::options::{By, CallFilter};
-use crate::report::EventReports;
 use crate::report::cpu::CpuReport;
 use crate::report::exceptions::ExceptionReport;
 use crate::report::locks::LockReport;
@@ -269,8 +268,12 @@ pub fn notes(
 }
 
 /// Which lock waits, exceptions and SQL statements count, if these are not all.
-pub fn event_notes(events: &EventReports, selection: &Selection) -> impl Iterator<Item = String> {
-    let EventReports { locks, exceptions, sql, .. } = events;
+pub fn event_notes(
+    locks: &LockReport,
+    exceptions: &ExceptionReport,
+    sql: &SqlReport,
+    selection: &Selection,
+) -> impl Iterator<Item = String> {
     let locks = lock_note(locks, selection);
     let notes = [locks, exception_note(exceptions, selection), sql_note(sql, selection)];
     notes.into_iter().flatten()

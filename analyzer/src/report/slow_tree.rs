@@ -18,7 +18,6 @@ use log_format::writer::one_line;
 
 use crate::input::problems::Problems;
 use crate::input::runs::RunInput;
-use crate::report::slowest::end;
 use crate::run::lock_waits::{Owners, is_for_a_lock, owner_name};
 use crate::run::names::Names;
 use crate::run::selected_rows::each_within;
@@ -282,4 +281,9 @@ fn path_below(names: &Names, call: &CallRow, row: &CallRow) -> Option<Vec<Method
     let is_below = inner.len() > outer;
     inner.truncate((inner.len() + 1).checked_sub(outer)?);
     (is_below && inner.last() == Some(&call.method)).then_some(inner)
+}
+
+/// When a call ended.
+pub(super) fn end(row: &CallRow) -> u64 {
+    row.start_ns.saturating_add(row.total_ns)
 }

@@ -22,7 +22,7 @@ use log_format::rows::{CallRow, Exit};
 
 use crate::input::problems::Problems;
 use crate::input::runs::RunInput;
-use crate::report::slow_tree::{OpenTree, add_events};
+use crate::report::slow_tree::{OpenTree, add_events, end};
 use crate::run::names::Names;
 use crate::run::records::{RecordFilter, read_records};
 use crate::run::selection::Selection;
@@ -130,11 +130,6 @@ fn slowest_of_run(
     let all = alone.clone();
     alone.retain(|call| !all.iter().any(|other| is_within(call, other)));
     alone
-}
-
-/// When a call ended.
-pub(super) fn end(row: &CallRow) -> u64 {
-    row.start_ns.saturating_add(row.total_ns)
 }
 
 /// The length of a call's path. A call whose path was not kept may be anywhere, so it says nothing about others.

@@ -280,8 +280,8 @@ pub(crate) unsafe fn virtual_number(
 
 /// The number of the virtual thread that the calling thread runs.
 pub(crate) fn current_virtual(jni: &JniEnv) -> Option<JavaThreadId> {
-    if !mounts::are_virtual_threads_here(false) {
-        return None;
+    if let Some(number) = mounts::running() {
+        return Some(number).filter(|number| !number.is_none());
     }
     let thread = get_jvmti()?.get_current_thread().ok()?;
     // SAFETY: a live reference of this thread, until it is deleted.

@@ -1,12 +1,20 @@
 //! What tells threads apart that are in the middle of something: a virtual thread may go on on another carrier.
 
+use std::cell::Cell;
+
 use jvmti_bindings::env::JniEnv;
 use log_format::ids::JavaThreadId;
 
 use crate::jvm::java_threads;
+use crate::probe;
 
 /// Marks numbers of virtual threads; addresses are below it.
 const VIRTUAL: u64 = 1 << 63;
+
+thread_local! {
+    /// The attachment in which the calling thread was seen without a virtual one.
+    static IS_PLATFORM_IN: Cell<Option<u32>> = const { Cell::new(None) };
+}
 
 /// A thread: its number if it is virtual, else the address of its JNI environment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -26,9 +34,17 @@ impl ThreadKey {
         Self(address as u64)
     }
 
-    /// That of the calling thread.
+    /// That of the calling thread. A carrier runs no Java code that calls this for itself, so a thread that was seen
+    /// without a virtual one never has one.
     pub(crate) fn of_current(jni: &JniEnv) -> Self {
-        java_threads::current_virtual(jni).map_or_else(|| Self::of_platform(jni), Self::of_virtual)
+        if IS_PLATFORM_IN.get() == Some(probe::attachment()) {
+            return Self::of_platform(jni);
+        }
+        let number = java_threads::current_virtual(jni);
+        if number.is_none() {
+            IS_PLATFORM_IN.set(Some(probe::attachment()));
+        }
+        number.map_or_else(|| Self::of_platform(jni), Self::of_virtual)
     }
 
     /// The one with this number.

@@ -56,6 +56,11 @@ pub(crate) fn begin(events: Events, came_late: bool) {
     EVENTS.store(events as u8, Ordering::Relaxed);
 }
 
+/// Whether each mount so far has had its event.
+pub(super) fn are_complete() -> bool {
+    !CAME_LATE.load(Ordering::Relaxed) && events() != Events::Missing
+}
+
 /// Notes that a mount or unmount event arrived.
 pub(super) fn arrived() {
     if events() != Events::Arrive {

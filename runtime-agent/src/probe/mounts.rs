@@ -6,7 +6,7 @@
 //! Meanwhile, the carrier's own frames are set aside.
 
 pub(crate) use super::mount_events::{Events, begin, events};
-use super::mounted::set_mounted;
+use super::mounted::{mounted, set_mounted};
 use super::recording::{guarded, recording};
 use super::save_frames;
 use super::saved::SavedStack;
@@ -32,6 +32,15 @@ pub(crate) fn is_mounted(own: OwnThread<'_>, number: JavaThreadId) {
 /// Whether virtual threads may be mounted in this JVM: the JVM says so, or the calling thread is virtual.
 pub(crate) fn are_virtual_threads_here(is_virtual: bool) -> bool {
     is_virtual || events() != Events::NotNeeded
+}
+
+/// The number of the virtual thread that the calling thread runs, or 0; `None` if the JVM must be asked.
+pub(crate) fn running() -> Option<JavaThreadId> {
+    if events() == Events::NotNeeded {
+        return Some(JavaThreadId::NONE);
+    }
+    let number = mounted();
+    (!number.is_none() || mount_events::are_complete()).then_some(number)
 }
 
 /// Mounts virtual thread `number` on the calling thread.
