@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use log_format::rows::counter;
+use rewriter::{ClassInfo, MethodInfo, Mutf8, Outcome, ProbeId, Rewriter, Selector, Skip};
 use test_classes::{
     Check, Java, Jdk, LibraryClass, Profile, check, classes, classes_of, found, is_in_lane, jdks,
     libraries, library, rounds,
@@ -146,7 +147,8 @@ fn hotspot_links_every_class_that_it_links_without_probes() {
         fs::write(&list, selected.join("\n")).expect("a file");
         let (plain, linked) = link(jdk, &list, &jars, None);
         let logs = folder.path().join("logs");
-        let options = format!("logs={},port=off", logs.display());
+        // With the probes of JDBC's methods too.
+        let options = format!("sql=100ms,logs={},port=off", logs.display());
         let (profiled, linked_with_probes) = link(jdk, &list, &jars, Some(&options));
         println!("{jdk}: {linked} of {} classes linked, {} refused", selected.len(), plain.len());
         assert_eq!(plain, profiled, "{jdk}");
@@ -157,5 +159,38 @@ fn hotspot_links_every_class_that_it_links_without_probes() {
         let not_done =
             [counter::NOT_INSTRUMENTED, counter::UNREADABLE].map(|name| profile.counter(name));
         assert_eq!(not_done, [0, 0], "{jdk}");
+    }
+}
+
+/// Selects all methods that JDBC has.
+struct OfJdbc(usize);
+
+impl Selector for OfJdbc {
+    fn selects(&mut self, _: &ClassInfo<'_>, _: &MethodInfo<'_>) -> bool {
+        true
+    }
+
+    fn id(&mut self, _: &ClassInfo<'_>, _: &MethodInfo<'_>) -> Option<ProbeId> {
+        self.0 += 1;
+        ProbeId::new(1)
+    }
+
+    fn skipped(&mut self, class: &ClassInfo<'_>, name: Mutf8<'_>, _: Mutf8<'_>, why: Skip) {
+        assert!(why.is_by_design(), "{}.{name}: {}", class.name, why.text());
+    }
+}
+
+/// HotSpot links them above.
+#[test]
+fn drivers_and_pools_have_methods_with_probes_of_statements() {
+    for start in ["h2-", "sqlite-jdbc-", "postgresql-", "mysql-connector-j-", "HikariCP-"] {
+        let mut methods = OfJdbc(0);
+        let mut rewritten = 0;
+        for class in classes_of(&library(start)) {
+            let outcome = Rewriter::new().rewrite_statements(&class.bytes, &mut methods);
+            rewritten += usize::from(matches!(outcome, Ok(Outcome::Rewritten(_))));
+        }
+        println!("{start}: {} methods in {rewritten} classes", methods.0);
+        assert!(rewritten >= 3 && methods.0 >= 20, "{start}: {} in {rewritten}", methods.0);
     }
 }
