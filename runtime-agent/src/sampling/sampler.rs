@@ -410,6 +410,7 @@ impl<'j> Sampler<'j> {
     /// Forgets the names of methods. Nothing is sampled any more, and all samples are taken.
     pub(crate) fn forget(&mut self) {
         debug_info::restore();
+        statements::forget();
         let _ = self.jvmti.disable_events_global(&CLASS_PREPARE);
         self.methods.end(self.jni);
         self.native.keep();

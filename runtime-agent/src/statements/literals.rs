@@ -3,62 +3,88 @@
 //! Literals can be secrets. What could be one or not counts as one: what follows a quote behind a backslash is left out,
 //! because databases disagree on whether the quote ends the literal.
 
-use std::iter::Peekable;
-use std::str::Chars;
-
 /// The longest text, in characters.
 const MOST: usize = 2_000;
 /// Stands for what is left out.
 const REST: &str = "...";
+/// The longest tag of a dollar-quoted literal: the longest name of PostgreSQL.
+const LONGEST_TAG: usize = 63;
 
 /// How a database reads a text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Dialect {
-    /// `"..."` is a literal, and `#` begins a comment, as in MySQL; else it is a name.
+    /// `"..."` may be a literal, and `#` may begin a comment, as in MySQL; else the first is a name.
     pub is_mysql: bool,
 }
 
 /// The text with `?` for literals, without comments, with single spaces, and with `(?, ...)` for lists of literals.
 pub(crate) fn without_literals(text: &str, dialect: Dialect) -> String {
-    let mut reader = Reader { rest: text.chars().peekable(), dialect, out: String::new() };
-    reader.read();
+    let mut reader = Reader { rest: text, dialect, out: String::new() };
+    let is_whole = reader.read().is_some();
     let mut out = shortened_lists(reader.out.trim_end());
-    if let Some((at, _)) = out.char_indices().nth(MOST) {
+    let end = out.char_indices().nth(MOST).map(|(at, _)| at);
+    if let Some(at) = end {
         out.truncate(at);
+    }
+    if end.is_some() || !is_whole {
         out += REST;
     }
     out
 }
 
 struct Reader<'t> {
-    rest: Peekable<Chars<'t>>,
+    rest: &'t str,
     dialect: Dialect,
     out: String,
 }
 
-impl Reader<'_> {
-    fn read(&mut self) {
-        while let Some(c) = self.rest.next() {
-            let is_over = match c {
-                '\'' => self.literal(c),
-                '"' if self.dialect.is_mysql => self.literal(c),
+/// `None` if it is not certain where a literal or comment ends: nothing behind it may be shown.
+type Certain = Option<()>;
+
+impl<'t> Reader<'t> {
+    fn read(&mut self) -> Certain {
+        while let Some(c) = self.rest.chars().next() {
+            if self.out.len() > 8 * MOST {
+                return None;
+            }
+            match c {
+                '\'' if self.is_q_quoted() => self.q_quoted()?,
+                '\'' => self.literal(c)?,
+                '"' if self.dialect.is_mysql => self.literal(c)?,
                 '"' | '`' => self.name(c),
-                '$' if !self.is_in_word() => self.dollar_quoted(),
-                '-' if self.rest.peek() == Some(&'-') => self.skip_line(),
+                '$' if !self.is_in_word() => self.dollar_quoted()?,
+                '-' if self.rest.starts_with("--") => self.skip_line(),
                 '#' if self.dialect.is_mysql => self.skip_line(),
-                '/' if self.rest.peek() == Some(&'*') => self.skip_comment(),
-                c if c.is_ascii_digit() && !self.is_in_word() => self.number(),
-                c if c.is_whitespace() => self.space(),
-                c => {
-                    self.out.push(c);
-                    false
+                '/' if self.rest.starts_with("/*") => self.skip_comment()?,
+                '?' => {
+                    self.push(c);
+                    self.skip(|c| c.is_ascii_digit());
                 }
-            };
-            if is_over || self.out.len() > 8 * MOST {
-                self.out += REST;
-                return;
+                c if c.is_ascii_digit() && !self.is_in_word() => self.number(),
+                c if c.is_whitespace() => {
+                    self.skip(char::is_whitespace);
+                    self.space()?;
+                }
+                c => self.push(c),
             }
         }
+        Some(())
+    }
+
+    /// Takes so many bytes.
+    fn take(&mut self, length: usize) -> &'t str {
+        let (taken, rest) = self.rest.split_at_checked(length).unwrap_or((self.rest, ""));
+        self.rest = rest;
+        taken
+    }
+
+    fn skip(&mut self, is_one: impl Fn(char) -> bool) {
+        self.rest = self.rest.trim_start_matches(is_one);
+    }
+
+    fn push(&mut self, c: char) {
+        self.take(c.len_utf8());
+        self.out.push(c);
     }
 
     /// Whether the last character belongs to a name, so that what follows does, too.
@@ -66,90 +92,120 @@ impl Reader<'_> {
         self.out.ends_with(|c: char| c.is_alphanumeric() || matches!(c, '_' | '$' | '@' | ':'))
     }
 
-    fn space(&mut self) -> bool {
+    fn space(&mut self) -> Certain {
         if !self.out.is_empty() && !self.out.ends_with(' ') {
             self.out.push(' ');
+            // Oracle's passwords need no quotes.
+            const SECRET: &str = "identified by ";
+            let start = self.out.len().saturating_sub(SECRET.len());
+            if self.out.get(start..).is_some_and(|end| end.eq_ignore_ascii_case(SECRET)) {
+                self.out.push('?');
+                return None;
+            }
         }
-        false
+        Some(())
     }
 
-    /// Reads to the end of a literal; `true` if that is not certain.
-    fn literal(&mut self, quote: char) -> bool {
+    fn literal(&mut self, quote: char) -> Certain {
+        self.take(1);
         self.out.push('?');
-        while let Some(c) = self.rest.next() {
-            match c {
-                '\\' if self.rest.peek() == Some(&quote) => return true,
-                // Two backslashes before a quote: one that is escaped, or one that escapes.
-                '\\' if self.rest.peek() == Some(&'\\') => return true,
-                c if c == quote && self.rest.next_if_eq(&quote).is_none() => return false,
-                _ => {}
+        loop {
+            let Some(at) = self.rest.find([quote, '\\']) else {
+                self.rest = "";
+                return Some(());
+            };
+            self.take(at);
+            let mut two = self.rest.chars();
+            match (two.next(), two.next()) {
+                // Whether it escapes the next character depends on the database.
+                (Some('\\'), Some(next)) if next == quote || next == '\\' => return None,
+                (Some(c), Some(next)) if c == quote && next == quote => _ = self.take(2),
+                (Some(c), _) => {
+                    self.take(1);
+                    if c == quote {
+                        return Some(());
+                    }
+                }
+                (None, _) => return Some(()),
             }
         }
-        false
     }
 
-    fn name(&mut self, quote: char) -> bool {
-        self.out.push(quote);
-        for c in self.rest.by_ref() {
-            self.out.push(c);
-            if c == quote {
-                break;
-            }
-        }
-        false
+    /// Oracle's `q'[...]'`.
+    fn is_q_quoted(&self) -> bool {
+        let start =
+            self.out.rfind(|c: char| !c.is_alphanumeric() && c != '_').map_or(0, |at| at + 1);
+        let word = self.out.get(start..).unwrap_or_default();
+        word.eq_ignore_ascii_case("q") || word.eq_ignore_ascii_case("nq")
+    }
+
+    fn q_quoted(&mut self) -> Certain {
+        self.take(1);
+        self.out.push('?');
+        let open = self.rest.chars().next()?;
+        let close = match open {
+            '[' => ']',
+            '(' => ')',
+            '{' => '}',
+            '<' => '>',
+            other => other,
+        };
+        self.take(open.len_utf8());
+        let at = self.rest.find(&format!("{close}'"))?;
+        self.take(at + close.len_utf8() + 1);
+        Some(())
+    }
+
+    fn name(&mut self, quote: char) {
+        let inside = self.rest.get(1..).and_then(|rest| rest.find(quote));
+        let name = self.take(inside.map_or(self.rest.len(), |length| length + 2));
+        self.out += name;
     }
 
     /// `$$...$$` or `$tag$...$tag$`; else a parameter, `$1`.
-    fn dollar_quoted(&mut self) -> bool {
-        let mut ahead = self.rest.clone();
-        let tag: String = ahead.by_ref().take_while(|c| *c != '$').collect();
-        let is_tag = tag.chars().all(|c| c.is_alphanumeric() || c == '_')
-            && !tag.starts_with(|c: char| c.is_ascii_digit());
-        let text: String = self.rest.clone().collect();
-        let has_end = text.get(tag.len()..).is_some_and(|rest| rest.starts_with('$'));
-        if !is_tag || !has_end {
-            self.out.push('$');
-            return false;
+    fn dollar_quoted(&mut self) -> Certain {
+        let is_in_tag = |c: char| c.is_alphanumeric() || c == '_';
+        let inside = self.rest.get(1..).unwrap_or_default();
+        let length = inside.find(|c| !is_in_tag(c)).unwrap_or(inside.len());
+        let tag = inside.get(..length).unwrap_or_default();
+        let is_tag = length <= LONGEST_TAG
+            && !tag.starts_with(|c: char| c.is_ascii_digit())
+            && inside.get(length..).is_some_and(|rest| rest.starts_with('$'));
+        if !is_tag {
+            self.push('$');
+            return Some(());
         }
+        let quote = self.take(length + 2);
         self.out.push('?');
-        let end = format!("${tag}$");
-        let body = ahead.collect::<String>();
-        match body.find(&end) {
-            Some(at) => {
-                let skipped = tag.chars().count() + 1;
-                let length = body.get(..at).map_or(0, |body| body.chars().count());
-                let all = skipped + length + end.chars().count();
-                self.rest.by_ref().take(all).for_each(drop);
-                false
-            }
-            None => true,
-        }
+        let at = self.rest.find(quote)?;
+        self.take(at + quote.len());
+        Some(())
     }
 
-    fn number(&mut self) -> bool {
+    fn number(&mut self) {
         self.out.push('?');
-        while let Some(c) = self.rest.next_if(|c| c.is_alphanumeric() || matches!(c, '.' | '_')) {
+        while let Some(c) =
+            self.rest.chars().next().filter(|c| c.is_alphanumeric() || matches!(c, '.' | '_'))
+        {
+            self.take(c.len_utf8());
             // An exponent has a sign.
-            if matches!(c, 'e' | 'E') {
-                self.rest.next_if(|c| matches!(c, '+' | '-'));
+            if matches!(c, 'e' | 'E') && self.rest.starts_with(['+', '-']) {
+                self.take(1);
             }
         }
-        false
     }
 
-    fn skip_line(&mut self) -> bool {
-        self.rest.by_ref().find(|c| *c == '\n');
-        self.space()
+    fn skip_line(&mut self) {
+        let end = self.rest.find('\n').unwrap_or(self.rest.len());
+        self.take(end);
     }
 
-    fn skip_comment(&mut self) -> bool {
-        self.rest.next();
-        let mut before = ' ';
-        for c in self.rest.by_ref() {
-            if (before, c) == ('*', '/') {
-                break;
-            }
-            before = c;
+    /// Some databases have comments in comments, others do not.
+    fn skip_comment(&mut self) -> Certain {
+        let length = self.rest.find("*/").map_or(self.rest.len(), |at| at + 2);
+        let comment = self.take(length);
+        if comment.get(2..).is_some_and(|inside| inside.contains("/*")) {
+            return None;
         }
         self.space()
     }
@@ -204,6 +260,10 @@ mod tests {
             ("where id in (1, 2,3) and x in (?)", "where id in (?, ...) and x in (?)"),
             ("insert into t values (1, 'a'), (2, 'b'), (3, 'c')", "insert into t values (?, ...)"),
             ("select $1, $2 from t", "select $1, $2 from t"),
+            ("select ?1, ? from t", "select ?, ? from t"),
+            ("select Q'[it's a 'secret']', nq'!x!' from t", "select Q?, nq? from t"),
+            ("select x.q, 'secret' from q", "select x.q, ? from q"),
+            ("select .5, 1.e5, 1e-5x, t1.c2 from t", "select .?, ?, ?, t1.c2 from t"),
             ("select $$se'cret$$, $a$x$$y$a$ from t", "select ?, ? from t"),
             ("call f(1)", "call f(?)"),
             ("select 'open", "select ?"),
@@ -222,6 +282,9 @@ mod tests {
         assert_eq!(plain(r"where a = 'x\\' and b = 'secret'"), "where a = ?...");
         assert_eq!(plain(r"where a = 'x\n' and b = 'y'"), "where a = ? and b = ?");
         assert_eq!(plain("select $a$ secret"), "select ?...");
+        assert_eq!(plain("select q'[secret"), "select q?...");
+        assert_eq!(plain("select 1 /* a /* b */ secret */"), "select ?...");
+        assert_eq!(plain("alter user x\nIdentified  BY secret"), "alter user x Identified BY ?...");
     }
 
     #[test]
@@ -232,5 +295,9 @@ mod tests {
         assert!(text.ends_with(REST));
         let many = format!("values {}", "('é', 2), ".repeat(100_000));
         assert!(plain(&many).len() < 100_000);
+        // Nothing takes a time that grows with the square of the length.
+        for part in ["$", "$a", "(", "((?,", "'", "/*", "q'", "\"", "\\'", "1e", "--", "$a$ $b"] {
+            assert!(plain(&part.repeat(50_000)).len() <= 100_000, "{part}");
+        }
     }
 }

@@ -23,8 +23,8 @@ const MOST_NUMBERS: u32 = 1 << 24;
 /// Texts as they came whose number is known, in a generation.
 const MOST_KNOWN: usize = 8_192;
 /// So many texts with literals are kept in a generation, and so many characters of each.
-const MOST_RAW: usize = 1_000;
-const LONGEST_RAW: usize = 10_000;
+const MOST_RAW: usize = 500;
+const LONGEST_RAW: usize = 4_000;
 /// Behind the first text of a batch with others.
 const WITH_OTHERS: &str = "; ...";
 
@@ -60,7 +60,7 @@ pub(crate) struct Text {
 static KNOWN: Generations<Text> = Generations::new(MOST_KNOWN);
 static HASHER: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 static WITH_LITERALS: AtomicBool = AtomicBool::new(false);
-/// The memory of names.
+/// The memory of texts.
 static MEMORY: Account = Account::new();
 static TEXTS: LazyLock<Mutex<Texts>> = LazyLock::new(Mutex::default);
 static RAW: LazyLock<Mutex<Raw>> = LazyLock::new(Mutex::default);
@@ -173,9 +173,17 @@ fn keep(raw: u32, text: &str) {
     let text: String = text.chars().take(LONGEST_RAW).collect();
     let [young, old] = &mut *RAW.lock().unwrap_or_else(PoisonError::into_inner);
     if young.len() >= MOST_RAW {
+        forget_raw(old);
         *old = std::mem::take(young);
     }
-    young.insert(raw, text.into());
+    // Without memory, it is not kept.
+    if !young.contains_key(&raw) && MEMORY.take(bytes_of(&text)) {
+        young.insert(raw, text.into());
+    }
+}
+
+fn forget_raw(texts: &mut HashMap<u32, Arc<str>>) {
+    MEMORY.give(std::mem::take(texts).values().map(|text| bytes_of(text)).sum());
 }
 
 /// The text with its literals, if it is kept.
@@ -197,7 +205,7 @@ pub(super) fn age() {
 
 pub(super) fn clear() {
     retain(&HashSet::new());
-    *RAW.lock().unwrap_or_else(PoisonError::into_inner) = Default::default();
+    RAW.lock().unwrap_or_else(PoisonError::into_inner).iter_mut().for_each(forget_raw);
 }
 
 #[cfg(test)]

@@ -15,8 +15,7 @@ const MOST: usize = 255;
 /// The longest, in characters.
 const LONGEST: usize = 200;
 /// Databases in which `"..."` is a name in any mode. Elsewhere it may be a literal.
-const WITH_QUOTED_NAMES: [&str; 7] =
-    ["postgresql", "oracle", "h2", "db2", "sqlserver", "derby", "hsqldb"];
+const WITH_QUOTED_NAMES: [&str; 6] = ["postgresql", "oracle", "h2", "db2", "derby", "hsqldb"];
 
 /// The number of a URL, from 1; 0 if it is not known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
