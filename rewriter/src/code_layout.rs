@@ -21,6 +21,26 @@ use crate::reader::Result;
 
 /// Bytes of a probe: a three-byte instruction that pushes the method id, and an `invokestatic`.
 pub(crate) const PROBE_LENGTH: u32 = 6;
+/// That of the longest one before a return.
+const LONGEST_AT_RETURN: u32 = 7;
+
+/// The lengths of the probes at a method's entry and before a return.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Lengths {
+    pub entry: u32,
+    pub at_return: u32,
+}
+
+impl Lengths {
+    /// Those of a call with one argument.
+    pub(crate) const SHORT: Self = Self { entry: PROBE_LENGTH, at_return: PROBE_LENGTH };
+}
+
+impl Default for Lengths {
+    fn default() -> Self {
+        Self::SHORT
+    }
+}
 
 /// Bytes of an `invokespecial`.
 pub(crate) const INIT_CALL_LENGTH: u32 = 3;
@@ -63,7 +83,7 @@ impl Slot {
 
 // The largest new offset: each byte is a return with two probes. An `invokespecial` also gets two at most, but has
 // three bytes.
-const _: () = assert!(65_536 * (1 + 2 * PROBE_LENGTH) < Slot::VALUE);
+const _: () = assert!(65_536 * (1 + PROBE_LENGTH + LONGEST_AT_RETURN) < Slot::VALUE);
 
 /// The part of a constructor that an instruction is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,21 +124,21 @@ pub(crate) struct OffsetMap {
     handlers: Vec<Pc>,
     /// Length of the new code, without the added handlers at its end.
     length: u32,
-    /// That of the probe at the entry.
-    entry_length: u32,
+    /// Those of the probes at the entry and before a return.
+    lengths: Lengths,
     /// Whether to insert `Initialized`.
     tells_initialized: bool,
 }
 
 impl OffsetMap {
-    /// Resets the map for another method, whose entry gets a probe of this length.
-    pub(crate) fn start(&mut self, code: &Bytecode<'_>, entry_length: u32) {
+    /// Resets the map for another method.
+    pub(crate) fn start(&mut self, code: &Bytecode<'_>, lengths: Lengths) {
         self.slots.clear();
         self.slots.resize(code.bytes.len() + 1, Slot::default());
         self.edits.clear();
         self.handlers.clear();
         self.length = 0;
-        self.entry_length = entry_length;
+        self.lengths = lengths;
         self.tells_initialized = false;
     }
 
@@ -198,7 +218,7 @@ impl OffsetMap {
 
     /// Goes through the code once and assigns every instruction its new offset.
     pub(crate) fn scan(&mut self, code: &Bytecode<'_>) -> Result<()> {
-        let mut new = self.entry_length;
+        let Lengths { entry: mut new, at_return } = self.lengths;
         let mut pc = Pc(0);
         loop {
             (pc, new) = scan_plain(code.bytes, &mut self.slots, pc, new);
@@ -210,7 +230,7 @@ impl OffsetMap {
                 if opcode::brief(*opcode).is_return() {
                     slot.0 |= Slot::RETURN;
                     self.edits.push(Edit { pc, kind: EditKind::Return });
-                    (pc.0, new) = (pc.0 + 1, new + PROBE_LENGTH + 1);
+                    (pc.0, new) = (pc.0 + 1, new + at_return + 1);
                     continue;
                 }
                 if code.short_branch(pc).is_some() {
@@ -249,7 +269,7 @@ impl OffsetMap {
             if instruction.op.is(RETURN) {
                 self.edits.push(Edit { pc, kind: EditKind::Return });
                 slot.0 |= Slot::RETURN;
-                new += PROBE_LENGTH;
+                new += self.lengths.at_return;
             }
         }
         match instruction.op.operand {
@@ -273,10 +293,16 @@ impl OffsetMap {
         }
     }
 
+    /// The length of the probes before an instruction.
+    fn inserted(&self, slot: Slot) -> u32 {
+        let caught = u32::from(slot.has(Slot::HANDLER)) * PROBE_LENGTH;
+        caught + u32::from(slot.has(Slot::RETURN)) * self.lengths.at_return
+    }
+
     /// Where the instruction at `pc` itself is.
     pub(crate) fn instruction(&self, code: &Bytecode<'_>, pc: Pc) -> Result<NewPc> {
         match self.slots.get(pc.index()) {
-            Some(slot) if slot.has(Slot::START) => Ok(NewPc(slot.value() + inserted(*slot))),
+            Some(slot) if slot.has(Slot::START) => Ok(NewPc(slot.value() + self.inserted(*slot))),
             _ => code.error(ErrorKind::BadCodeOffset, pc),
         }
     }
@@ -304,7 +330,7 @@ impl OffsetMap {
         let distance = before.iter().rev().take_while(|slot| !slot.has(Slot::START)).count() + 1;
         let start = before.len().checked_sub(distance).and_then(|i| before.get(i));
         let start = start.copied().unwrap_or_default();
-        NewPc(start.value() + inserted(start) + u32::try_from(distance).unwrap_or(u32::MAX))
+        NewPc(start.value() + self.inserted(start) + u32::try_from(distance).unwrap_or(u32::MAX))
     }
 
     pub(crate) fn length(&self) -> u32 {
@@ -371,7 +397,7 @@ impl OffsetMap {
     /// Calls `visit` with each range of new code that the catch-all handler protects: everything except the entry
     /// probe and each `End` with its return.
     pub(crate) fn protected(&self, mut visit: impl FnMut(std::ops::Range<NewPc>)) {
-        let mut start = NewPc(self.entry_length);
+        let mut start = NewPc(self.lengths.entry);
         for edit in self.edits.iter().filter(|edit| edit.kind == EditKind::Return) {
             let slot = self.slots.get(edit.pc.index()).copied().unwrap_or_default();
             let here = NewPc(slot.value());
@@ -379,7 +405,7 @@ impl OffsetMap {
                 visit(start..here);
             }
             // A return is one byte.
-            start = NewPc(here.0 + inserted(slot) + 1);
+            start = NewPc(here.0 + self.inserted(slot) + 1);
         }
         if start.0 < self.length {
             visit(start..NewPc(self.length));
@@ -428,11 +454,6 @@ fn scan_plain(code: &[u8], slots: &mut [Slot], mut pc: Pc, mut new: u32) -> (Pc,
         pc.0 += brief.length();
     }
     (pc, new)
-}
-
-fn inserted(slot: Slot) -> u32 {
-    let probes = u32::from(slot.has(Slot::HANDLER)) + u32::from(slot.has(Slot::RETURN));
-    probes * PROBE_LENGTH
 }
 
 /// The target of a branch at `pc` with `offset`, unless it is before the code.

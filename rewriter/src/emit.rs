@@ -162,7 +162,7 @@ fn write_instructions(
                 };
                 out.extend_from_slice(&caught.unwrap_or_default());
             }
-            EditKind::Return => out.extend_from_slice(&method.constants.end),
+            EditKind::Return => out.extend_from_slice(method.constants.end.bytes()),
             EditKind::InitCall => {
                 let behind = copied + INIT_CALL_LENGTH as usize;
                 out.extend_from_slice(code.bytes.get(copied..behind).unwrap_or_default());

@@ -67,10 +67,10 @@ pub const RETURNED: &str = "Returned";
 /// Called when an exception leaves it, before it is rethrown, with the id.
 pub const FAILED: &str = "Failed";
 
-/// Called instead of [`RETURNED`] with the statement or connection that the method returns, or null.
+/// Called instead of [`RETURNED`] with the statement or connection that the method returns, or null, and the id.
 pub const PREPARED: &str = "Prepared";
 /// Its descriptor.
-pub const PREPARED_DESCRIPTOR: &str = "(Ljava/lang/Object;)V";
+pub const PREPARED_DESCRIPTOR: &str = "(Ljava/lang/Object;I)V";
 
 /// What a method of JDBC's interfaces does, by its name and descriptor. Whether its class is a statement is not known
 /// when the class is loaded.

@@ -30,23 +30,25 @@ const DONT_INLINE: &str = "Ljdk/internal/vm/annotation/DontInline;";
 /// The instructions that call a probe: three bytes that push its argument, and an `invokestatic`.
 type Call = [u8; 6];
 
-/// The instructions that call the probe at a method's entry.
+/// The instructions that call a probe with one, two or three arguments.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum EntryCall {
-    /// As other probes.
-    WithOne(Call),
-    /// Its argument, two more of a byte each, and the call.
-    WithThree([u8; ENTRY_WITH_THREE as usize]),
+pub(crate) enum LongCall {
+    One(Call),
+    Two([u8; WITH_TWO as usize]),
+    Three([u8; WITH_THREE as usize]),
 }
 
-/// The length of [`EntryCall::WithThree`].
-pub(crate) const ENTRY_WITH_THREE: u32 = 8;
+/// The length of [`LongCall::Two`].
+pub(crate) const WITH_TWO: u32 = 7;
+/// The length of [`LongCall::Three`].
+pub(crate) const WITH_THREE: u32 = 8;
 
-impl EntryCall {
+impl LongCall {
     pub(crate) fn bytes(&self) -> &[u8] {
         match self {
-            Self::WithOne(bytes) => bytes,
-            Self::WithThree(bytes) => bytes,
+            Self::One(bytes) => bytes,
+            Self::Two(bytes) => bytes,
+            Self::Three(bytes) => bytes,
         }
     }
 }
@@ -60,8 +62,8 @@ type ThrewCall = [u8; THREW_LENGTH as usize];
 /// What the inserted code of one method refers to.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MethodConstants {
-    pub start: EntryCall,
-    pub end: Call,
+    pub start: LongCall,
+    pub end: LongCall,
     pub threw: ThrewCall,
     /// `None` if no handler of the method needs it.
     pub caught: Option<Call>,
@@ -138,8 +140,8 @@ impl ProbeConstants {
         };
         let call = call_with;
         Ok(MethodConstants {
-            start: EntryCall::WithOne(call(before, start)),
-            end: call(body, end),
+            start: LongCall::One(call(before, start)),
+            end: LongCall::One(call(body, end)),
             threw: threw_call(body, threw),
             caught: caught.map(|caught| call(body, caught)),
             threw_before_init: threw_call(before, threw),
@@ -172,8 +174,8 @@ impl ProbeConstants {
         };
         let threw = parked(end);
         Ok(MethodConstants {
-            start: EntryCall::WithOne(call([push, NOP, NOP], start)),
-            end: call([NOP; 3], end),
+            start: LongCall::One(call([push, NOP, NOP], start)),
+            end: LongCall::One(call([NOP; 3], end)),
             threw,
             caught: None,
             threw_before_init: threw,
@@ -211,8 +213,11 @@ impl ProbeConstants {
         let text = if what.takes_text() { ALOAD_1 } else { ACONST_NULL };
         let threw = failed_call(id, failed);
         Ok(MethodConstants {
-            start: EntryCall::WithThree(entry_call(id, text, entered)),
-            end: if is_prepared { call([DUP, NOP, NOP], end) } else { call_with(id, end) },
+            start: LongCall::Three(entry_call(id, text, entered)),
+            end: match is_prepared {
+                true => LongCall::Two(prepared_call(id, end)),
+                false => LongCall::One(call_with(id, end)),
+            },
             threw,
             caught: None,
             threw_before_init: threw,
@@ -267,13 +272,15 @@ fn call_with((opcode, [a, b]): Push, method: CpIndex) -> Call {
 }
 
 /// A call of [`probe::ENTERED`] with an id, `this`, and what this instruction pushes.
-fn entry_call(
-    (opcode, [a, b]): Push,
-    text: u8,
-    method: CpIndex,
-) -> [u8; ENTRY_WITH_THREE as usize] {
+fn entry_call((opcode, [a, b]): Push, text: u8, method: CpIndex) -> [u8; WITH_THREE as usize] {
     let [d, e] = method.0.to_be_bytes();
     [opcode, a, b, ALOAD_0, text, INVOKESTATIC, d, e]
+}
+
+/// A call of [`probe::PREPARED`] with what the method returns, and an id.
+fn prepared_call((opcode, [a, b]): Push, method: CpIndex) -> [u8; WITH_TWO as usize] {
+    let [d, e] = method.0.to_be_bytes();
+    [DUP, opcode, a, b, INVOKESTATIC, d, e]
 }
 
 /// A call of [`probe::FAILED`] with an id.

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::annotations::{ANNOTATIONS, Annotated, Attributes};
 use crate::code::{CodeAttribute, ExceptionEntry};
-use crate::code_layout::{self, OffsetMap, PROBE_LENGTH};
+use crate::code_layout::{self, Lengths, OffsetMap};
 use crate::constant_pool::{Appended, ConstantPool, CpIndex, PoolFull, STACK_MAP_TABLE};
 use crate::constructor::{self, Found};
 use crate::emit::{self, Buffers, Method};
@@ -14,7 +14,7 @@ use crate::monitors;
 use crate::mutf8::Mutf8;
 use crate::opcode::INVOKESTATIC;
 use crate::probe::{self, StatementMethod};
-use crate::probe_constants::{Blocker, ENTRY_WITH_THREE, Needs, ProbeConstants};
+use crate::probe_constants::{Blocker, Needs, ProbeConstants, WITH_THREE, WITH_TWO};
 use crate::reader::{Cursor, Result};
 use crate::selector::{ClassInfo, MethodInfo, ProbeId, Selector};
 use crate::stack_effect::{EffectCache, KnownSlots, parameter_count};
@@ -74,11 +74,13 @@ impl Probes {
         }
     }
 
-    /// The length of the one at a method's entry.
-    const fn entry_length(self) -> u32 {
+    /// The lengths of those in a method.
+    fn lengths(self, method: &MethodInfo<'_>) -> Lengths {
+        let is_maker = || statement_method(method).is_some_and(StatementMethod::returns_object);
         match self {
-            Self::Calls | Self::Parks => PROBE_LENGTH,
-            Self::Statements => ENTRY_WITH_THREE,
+            Self::Calls | Self::Parks => Lengths::SHORT,
+            Self::Statements if is_maker() => Lengths { entry: WITH_THREE, at_return: WITH_TWO },
+            Self::Statements => Lengths { entry: WITH_THREE, ..Lengths::SHORT },
         }
     }
 }
@@ -471,7 +473,7 @@ impl ClassWork<'_, '_> {
     ) -> Result<std::result::Result<bool, Skip>> {
         let needs_frames = self.info.major_version >= FIRST_WITH_FRAMES;
         let is_constructor = info.name == *"<init>" && self.has_super_class;
-        self.map.start(&code.bytecode, self.probes_for.entry_length());
+        self.map.start(&code.bytecode, self.probes_for.lengths(info));
         let mut found = Found::default();
         if is_constructor {
             let parameters = parameter_count(info.descriptor)?;

@@ -176,22 +176,20 @@ pub(crate) fn plain_guard(on: u16, muted: u16, native: &Native) -> Vec<Instructi
 
 /// The guard of a probe of a JDBC driver: `if (matches[id] != 2) return; if (!on) return;`, and the call.
 pub(crate) fn statement_guard(
-    matches: Option<u16>,
+    id: Instruction,
+    matches: u16,
     on: u16,
     loads: Vec<Instruction>,
     native: u16,
 ) -> Vec<Instruction> {
-    let mut code = Vec::new();
-    if let Some(matches) = matches {
-        code.extend([
-            Instruction::Getstatic(matches),
-            Instruction::Iload_0,
-            Instruction::Baload,
-            Instruction::Iconst_2,
-            Instruction::If_icmpeq(6),
-            Instruction::Return,
-        ]);
-    }
+    let mut code = vec![
+        Instruction::Getstatic(matches),
+        id,
+        Instruction::Baload,
+        Instruction::Iconst_2,
+        Instruction::If_icmpeq(6),
+        Instruction::Return,
+    ];
     code.extend(unless_off(on, code.len()));
     code.extend(loads);
     code.extend([Instruction::Invokestatic(native), Instruction::Return]);

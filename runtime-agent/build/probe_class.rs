@@ -97,8 +97,8 @@ pub(crate) fn plain() -> Result<Vec<u8>> {
 ///         if (on) entered0(id, System.identityHashCode(self), self, text);
 ///     }
 ///     @Hidden public static void Returned(int id) { ... returned0(id); }         // and Failed(int)
-///     @Hidden public static void Prepared(Object made) {
-///         if (on) prepared0(System.identityHashCode(made));
+///     @Hidden public static void Prepared(Object made, int id) {
+///         ... prepared0(System.identityHashCode(made), id);
 ///     }
 /// }
 /// ```
@@ -117,19 +117,20 @@ pub(crate) fn statements() -> Result<Vec<u8>> {
         Instruction::Aload_1,
         Instruction::Aload_2,
     ];
+    let prepared = vec![Instruction::Aload_0, hash, Instruction::Iload_1];
     let id = || vec![Instruction::Iload_0];
     for (name, descriptor, native, loads) in [
         (probe::ENTERED, probe::ENTERED_DESCRIPTOR, ENTERED0_DESCRIPTOR, entered),
         (probe::RETURNED, probe::DESCRIPTOR, "(I)V", id()),
         (probe::FAILED, probe::DESCRIPTOR, "(I)V", id()),
-        (probe::PREPARED, probe::PREPARED_DESCRIPTOR, "(I)V", vec![Instruction::Aload_0, hash]),
+        (probe::PREPARED, probe::PREPARED_DESCRIPTOR, "(II)V", prepared),
     ] {
         let native_name = format!("{}0", name.to_lowercase());
         let flags = PRIVATE | MethodAccessFlags::NATIVE;
         class.method(&native_name, native, flags, vec![hidden.clone()])?;
         let native = class.pool.add_method_ref(class.this, native_name.as_str(), native)?;
-        let matches = (name != probe::PREPARED).then_some(matches);
-        let code = statement_guard(matches, class.on, loads, native);
+        let id = if name == probe::PREPARED { Instruction::Iload_1 } else { Instruction::Iload_0 };
+        let code = statement_guard(id, matches, class.on, loads, native);
         let attributes = vec![class.code(4, code), hidden.clone()];
         class.method(name, descriptor, PUBLIC, attributes)?;
     }

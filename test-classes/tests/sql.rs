@@ -416,7 +416,8 @@ fn statements_in_progress_are_shown_and_recorded() {
         wait_until("a call of a second", || is_executed(&answer(&["inflight", "100ms"])));
         let top = answer(&["top", "--sql"]);
         let of = |text: &str| top.lines().filter(|line| line.contains(text)).count();
-        assert_eq!(of("in 20 executions, select name from item where id = ?"), 1, "{top}");
+        assert_eq!(of(" in 20 executions, sql.Listen.prepare("), 1, "{top}");
+        assert_eq!(of("V, select name from item where id = ?"), 1, "{top}");
         assert_eq!((of("select pause(?)"), of("self ")), (0, 0), "{top}");
         answer(&["stop"]);
         assert_eq!(program.ask("join"), "join", "{jdk}");

@@ -80,7 +80,7 @@ pub(super) fn add_top(answer: &mut Answer, top: &Hottest, names: &[(Method, bool
 }
 
 /// The most characters of a statement in a line.
-const LONGEST_STATEMENT: usize = 500;
+const LONGEST_STATEMENT: usize = 200;
 
 /// Adds lock waits, statements, allocations and exceptions.
 fn add_events(answer: &mut Answer, events: &HotEvents) {
@@ -98,9 +98,18 @@ fn add_events(answer: &mut Answer, events: &HotEvents) {
     answer.value("lock_seconds_skipped", *lock_seconds_skipped);
     for event in statements {
         let (executions, ns) = sums(event);
-        let line = format!("{} in {executions} executions, {}", human::duration(ns), named(event));
+        let throws = event.sum.throws.max(0);
+        let threw = if throws > 0 { format!(", {throws} threw") } else { String::new() };
+        let plural = if executions == 1 { "" } else { "s" };
+        let method = event.method.as_ref().map(|method| format!(", {}", method.line_name()));
+        let line = format!(
+            "{} in {executions} execution{plural}{threw}{}, {}",
+            human::duration(ns),
+            method.unwrap_or_default(),
+            short(&event.class),
+        );
         answer.line("sql", line);
-        let values = json!({ "executions": executions, "total_ns": ns });
+        let values = json!({ "executions": executions, "throws": throws, "total_ns": ns });
         rows.push(event_value(event, "statement", values));
     }
     answer.value("statements", std::mem::take(&mut rows));
@@ -121,11 +130,11 @@ fn add_events(answer: &mut Answer, events: &HotEvents) {
 }
 
 fn sums(event: &HotEvent) -> (u64, u64) {
-    let EventSum { count, amount } = event.sum;
+    let EventSum { count, amount, .. } = event.sum;
     (count.max(0).unsigned_abs(), amount.max(0).unsigned_abs())
 }
 
-/// The beginning of a statement; a class's name is shorter.
+/// The beginning of a statement.
 fn short(text: &str) -> Cow<'_, str> {
     match text.char_indices().nth(LONGEST_STATEMENT) {
         Some((end, _)) => format!("{}...", text.get(..end).unwrap_or_default()).into(),
@@ -133,10 +142,10 @@ fn short(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// The class or statement, and the method if it is known.
+/// The class, and the method if it is known.
 fn named(event: &HotEvent) -> String {
     let method = event.method.as_ref().map(|method| format!(", {}", method.line_name()));
-    one_line(&short(&event.class)) + &method.unwrap_or_default()
+    one_line(&event.class) + &method.unwrap_or_default()
 }
 
 /// An object with the class under `key`, the method, which is `null` if it is not known, and values.

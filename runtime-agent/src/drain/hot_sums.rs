@@ -17,12 +17,15 @@ const MOST_KEYS: usize = 4_096;
 pub(crate) struct EventSum {
     pub count: i64,
     pub amount: i64,
+    /// Those of them that threw: of SQL statements.
+    pub throws: i64,
 }
 
 impl EventSum {
     pub(super) fn add(&mut self, more: Self) {
         self.count = self.count.saturating_add(more.count);
         self.amount = self.amount.saturating_add(more.amount);
+        self.throws = self.throws.saturating_add(more.throws);
     }
 }
 
@@ -59,6 +62,10 @@ impl<K: Copy + Eq + Ord + Hash> HotSums<K> {
     }
 
     pub(super) fn add(&mut self, key: K, count: i64, amount: i64) {
+        self.add_sum(key, EventSum { count, amount, throws: 0 });
+    }
+
+    pub(super) fn add_sum(&mut self, key: K, sum: EventSum) {
         for sums in [Some(&mut self.run), self.slices.current()].into_iter().flatten() {
             if sums.len() >= MOST_KEYS && !sums.contains_key(&key) {
                 let mut amounts: Vec<i64> = sums.values().map(|sum| sum.amount).collect();
@@ -66,8 +73,13 @@ impl<K: Copy + Eq + Ord + Hash> HotSums<K> {
                 let median = *median;
                 sums.retain(|_, sum| sum.amount > median);
             }
-            sums.entry(key).or_default().add(EventSum { count, amount });
+            sums.entry(key).or_default().add(sum);
         }
+    }
+
+    /// The keys that have a sum of the run, or of the minute.
+    pub(super) fn keys(&self) -> impl Iterator<Item = &K> {
+        self.run.keys().chain(self.slices.iter().flat_map(HashMap::keys))
     }
 
     /// Whether a key has a sum of the run.
@@ -122,7 +134,7 @@ mod tests {
             hot.add(if second < 100 { "early" } else { "late" }, 2, 10);
             hot.add("rare", 1, 1);
         }
-        let sum = |count, amount| EventSum { count, amount };
+        let sum = |count, amount| EventSum { count, amount, throws: 0 };
         let run = [("early", sum(200, 1_000)), ("late", sum(200, 1_000)), ("rare", sum(200, 200))];
         assert_eq!(hot.hottest(Period::Run, 9, at(200)), run);
         assert_eq!(hot.hottest(Period::Run, 1, at(200)), run[..1]);

@@ -6,7 +6,7 @@ use log_format::ids::{MethodId, StatementId};
 use log_format::names::Hour;
 use log_format::rows::{SlowSqlRow, SqlRow, StatementRow, counter};
 
-use crate::drain::hot_sums::HotSums;
+use crate::drain::hot_sums::{EventSum, HotSums};
 use crate::drain::samples::{Context, Samples};
 use crate::log::run_log::Now;
 use crate::sampling::sampler::Sampler;
@@ -15,7 +15,7 @@ use crate::statements::{
 };
 use crate::sys::clock;
 
-/// The ids of statements, and their names. Each has another one after it was not used for an hour.
+/// The ids of statements, and their names. A statement has another one after it was not used for an hour.
 #[derive(Debug, Default)]
 pub(crate) struct StatementIds {
     ids: HashMap<StatementKey, StatementId>,
@@ -26,7 +26,7 @@ pub(crate) struct StatementIds {
 }
 
 impl StatementIds {
-    fn of(&mut self, key: StatementKey) -> StatementId {
+    pub(super) fn of(&mut self, key: StatementKey) -> StatementId {
         if let Some(id) = self.ids.get(&key) {
             return *id;
         }
@@ -43,8 +43,8 @@ impl StatementIds {
         self.names.get(&id).cloned()
     }
 
-    fn retain(&mut self, used: &HashSet<StatementKey>) {
-        for (_, id) in self.ids.extract_if(|key, _| !used.contains(key)) {
+    fn retain(&mut self, is_used: impl Fn(StatementKey) -> bool) {
+        for (_, id) in self.ids.extract_if(|key, _| !is_used(*key)) {
             if let Some(row) = self.names.remove(&id) {
                 self.bytes -= row.url.len() + row.text.len();
             }
@@ -69,9 +69,12 @@ pub(super) struct Statements {
     executions: u64,
     /// All executions of the interval, by statement and method.
     sums: HashMap<(StatementKey, MethodId), StatementSum>,
-    /// Statements executed in this hour.
+    /// Statements executed in this hour, and in the one before.
     used: HashSet<StatementKey>,
+    used_before: HashSet<StatementKey>,
     hour: Hour,
+    /// The number of the last text when it began.
+    last_text: u32,
     /// How many, and their time.
     pub(super) hot: HotSums<(StatementKey, MethodId)>,
 }
@@ -86,18 +89,24 @@ impl Statements {
             executions: 0,
             sums: HashMap::new(),
             used: HashSet::new(),
+            used_before: HashSet::new(),
             hour: Hour::of_unix_ns(now.unix_ns),
+            last_text: 0,
             hot: HotSums::new(now),
         }
     }
 
     /// Adds the executions that have ended since the last call.
-    pub(super) fn collect(&mut self) {
+    pub(super) fn collect(&mut self, ids: &mut StatementIds) {
         for (key, sum) in statements::take_sums() {
+            // While its text is known.
+            ids.of(key.0);
             self.used.insert(key.0);
-            let (count, ns) = (sum.times.count(), sum.times.total_ns());
+            let count = sum.times.count();
             self.executions += count;
-            self.hot.add(key, count.cast_signed(), ns.cast_signed());
+            let [count, amount, throws] =
+                [count, sum.times.total_ns(), sum.throws].map(u64::cast_signed);
+            self.hot.add_sum(key, EventSum { count, amount, throws });
             self.sums.entry(key).or_insert(StatementSum::NONE).merge(&sum);
         }
     }
@@ -120,17 +129,25 @@ impl Statements {
         let hour = Hour::of_unix_ns(clock::unix_ns());
         if hour != self.hour {
             self.hour = hour;
-            let used = std::mem::take(&mut self.used);
-            statements::forget_texts(&used);
-            ids.retain(&used);
+            self.forget_unused(ids);
         }
         rows
+    }
+
+    /// Forgets the statements that were executed neither in the hour that is over nor in the one before.
+    fn forget_unused(&mut self, ids: &mut StatementIds) {
+        let used = || self.used.union(&self.used_before).copied();
+        self.last_text = statements::forget_texts(used(), self.last_text);
+        let shown: HashSet<StatementKey> =
+            self.hot.keys().map(|(key, _)| *key).chain(used()).collect();
+        ids.retain(|key| shown.contains(&key));
+        self.used_before = std::mem::take(&mut self.used);
     }
 
     /// Approximate memory that they use.
     pub(super) fn bytes(&self) -> usize {
         self.sums.capacity() * size_of::<((StatementKey, MethodId), StatementSum)>()
-            + self.used.capacity() * size_of::<StatementKey>()
+            + (self.used.capacity() + self.used_before.capacity()) * size_of::<StatementKey>()
             + self.hot.bytes()
     }
 

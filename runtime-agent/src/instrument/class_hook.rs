@@ -179,6 +179,11 @@ impl ClassHook {
         verdict(class).and(verdict(name))
     }
 
+    /// Counts a method that could not get a probe.
+    pub(crate) fn count_skipped(&self, method: String, reason: &'static str) {
+        self.counts.count_not_instrumented(vec![MethodNotInstrumented { method, reason }]);
+    }
+
     /// Whether the options exclude the classes of a loader.
     pub(crate) fn excludes_loader(&self, loader: &Loader) -> bool {
         self.filters.excluded_loader(loader).is_some()

@@ -139,7 +139,8 @@ fn rewrite_statements(
     if !is_application || load_hook.classes.excludes_loader(&known) {
         return None;
     }
-    statement_probes::rewrite(jni, (known.id, name.to_owned()), bytes)
+    let mut skipped = |method, reason| load_hook.classes.count_skipped(method, reason);
+    statement_probes::rewrite(jni, (known.id, name.to_owned()), bytes, &mut skipped)
 }
 
 /// Inserts the probes of calls into the methods that the filters select.

@@ -15,7 +15,7 @@ use jvmti_bindings::env::{JniEnv, Jvmti};
 use jvmti_bindings::prelude::{jni, jvmti};
 use memchr::memmem::Finder;
 use rewriter::probe::StatementMethod;
-use rewriter::{ClassInfo, MethodInfo, Outcome, ProbeId, Rewriter, Selector};
+use rewriter::{ClassInfo, MethodInfo, Mutf8, Outcome, ProbeId, Rewriter, Selector, Skip};
 
 use crate::instrument::methods::{ClassKey, Methods};
 use crate::jvm::error::JvmError;
@@ -52,9 +52,10 @@ struct Classes {
     /// Whether that is true of objects of subclasses only.
     matching: HashMap<ClassKey, bool>,
     /// Those with a number of which that is not known yet, and since when.
-    undecided: Vec<(u32, Instant)>,
-    are_too_many: bool,
+    undecided: Vec<(u32, ClassKey, Instant)>,
 }
+
+static ARE_TOO_MANY_TOLD: AtomicBool = AtomicBool::new(false);
 
 fn classes() -> MutexGuard<'static, Classes> {
     CLASSES.lock().unwrap_or_else(PoisonError::into_inner)
@@ -125,7 +126,7 @@ pub(crate) fn end() {
 }
 
 /// Whether classes get them.
-pub(super) fn are_wanted() -> bool {
+pub(crate) fn are_wanted() -> bool {
     ARE_WANTED.load(Ordering::Acquire)
 }
 
@@ -161,12 +162,16 @@ unsafe fn find_interface(jvmti: &Jvmti, jni: &JniEnv, class: jni::jclass) {
     if let Some((_, found)) = found {
         // SAFETY: as above.
         let global = unsafe { jni.new_global_ref(class) };
-        let _ = found.compare_exchange(
+        let set = found.compare_exchange(
             0,
             global.expose_provenance(),
             Ordering::AcqRel,
             Ordering::Relaxed,
         );
+        if set.is_err() {
+            // SAFETY: this function's own, which nobody has.
+            unsafe { jni.delete_global_ref(global) };
+        }
     }
 }
 
@@ -215,7 +220,7 @@ impl Classes {
     /// Notes that a class is one; returns its number.
     fn set_matching(&mut self, class: ClassKey, are_some: bool) -> Option<u32> {
         let number = self.numbers.get(&class).copied();
-        self.undecided.retain(|(undecided, _)| Some(*undecided) != number);
+        self.undecided.retain(|(undecided, ..)| Some(*undecided) != number);
         self.matching.insert(class, are_some);
         number
     }
@@ -233,16 +238,11 @@ impl Classes {
                 self.last += 1;
                 self.last
             }
-            None => {
-                if !std::mem::replace(&mut self.are_too_many, true) {
-                    message!("sql: over {MOST_CLASSES} classes; statements of others are not seen");
-                }
-                return None;
-            }
+            None => return None,
         };
         self.numbers.insert(class.clone(), number);
         if matching.is_none() && left.is_none() {
-            self.undecided.push((number, Instant::now()));
+            self.undecided.push((number, class.clone(), Instant::now()));
         }
         Some((number, matching))
     }
@@ -267,12 +267,15 @@ fn set_match(jni: &JniEnv, number: u32, is: Match) {
 
 /// Lets the JIT drop the probes of classes that have turned out to be none. The agent thread calls this.
 pub(crate) fn decide(jni: &JniEnv) {
-    let decided: Vec<u32> = {
-        let is_decided = |(_, since): &mut (u32, Instant)| since.elapsed() >= DECIDED;
-        classes().undecided.extract_if(.., is_decided).map(|(number, _)| number).collect()
+    let decided: Vec<_> = {
+        let is_decided = |(_, _, since): &mut (u32, ClassKey, Instant)| since.elapsed() >= DECIDED;
+        classes().undecided.extract_if(.., is_decided).collect()
     };
-    for number in decided {
+    for (number, class, _) in decided {
         set_match(jni, number, Match::No);
+        // It may have been prepared meanwhile.
+        let matching = classes().matching.get(&class).copied();
+        matching.iter().for_each(|are_some| set_matching(jni, number, *are_some));
     }
 }
 
@@ -292,9 +295,15 @@ pub(super) fn may_have_methods(bytes: &[u8]) -> bool {
     are_wanted() && MENTIONS.find(bytes).is_some()
 }
 
-/// The class with probes; `None` if it stays as it is.
-pub(super) fn rewrite(jni: &JniEnv, class: ClassKey, bytes: &[u8]) -> Option<Vec<u8>> {
-    let mut selection = Selection { class: &class, number: None, jni };
+/// The class with probes; `None` if it stays as it is. Tells `skipped` which methods have none although they should, and
+/// why.
+pub(super) fn rewrite(
+    jni: &JniEnv,
+    class: ClassKey,
+    bytes: &[u8],
+    skipped: &mut dyn FnMut(String, &'static str),
+) -> Option<Vec<u8>> {
+    let mut selection = Selection { class: &class, number: None, jni, skipped };
     let outcome = Rewriter::new().rewrite_statements(bytes, &mut selection);
     let Ok(Outcome::Rewritten(rewritten)) = outcome else { return None };
     Methods::all().with_class(class.0, &class.1, |known| known.set_has_other_probes());
@@ -305,6 +314,7 @@ struct Selection<'s> {
     class: &'s ClassKey,
     number: Option<u32>,
     jni: &'s JniEnv,
+    skipped: &'s mut dyn FnMut(String, &'static str),
 }
 
 impl Selector for Selection<'_> {
@@ -316,12 +326,31 @@ impl Selector for Selection<'_> {
         let of = StatementMethod::of(&method.name.to_str(), &method.descriptor.to_str())?;
         let place = StatementMethod::ALL.iter().position(|kind| *kind == of)?;
         if self.number.is_none() {
-            let (number, matching) = classes().number(self.class)?;
+            let number = classes().number(self.class);
+            if number.is_none() && !ARE_TOO_MANY_TOLD.swap(true, Ordering::Relaxed) {
+                message!("sql: over {MOST_CLASSES} classes; statements of others are not seen");
+            }
+            let (number, matching) = number?;
             self.number = Some(number);
             if let Some(are_some) = matching {
                 set_matching(self.jni, number, are_some);
             }
         }
         ProbeId::new(self.number? * IDS + u32::try_from(place).ok()?)
+    }
+
+    fn skipped(
+        &mut self,
+        class: &ClassInfo<'_>,
+        name: Mutf8<'_>,
+        descriptor: Mutf8<'_>,
+        why: Skip,
+    ) {
+        if StatementMethod::of(&name.to_str(), &descriptor.to_str()).is_some()
+            && !why.is_by_design()
+        {
+            let class = class.name.to_str().replace('/', ".");
+            (self.skipped)(format!("{class}.{}{}", name.to_str(), descriptor.to_str()), why.text());
+        }
     }
 }

@@ -17,7 +17,7 @@ const NATIVES: [(&str, &str); 4] = [
     ("entered0", "(IILjava/lang/Object;Ljava/lang/Object;)V"),
     ("returned0", "(I)V"),
     ("failed0", "(I)V"),
-    ("prepared0", "(I)V"),
+    ("prepared0", "(II)V"),
 ];
 
 /// Ids are below this: a byte of Java heap for each.

@@ -154,12 +154,16 @@ impl Options {
     fn warn_without_cpu(&mut self) {
         let asked = [
             ("alloc", self.sampling.alloc.is_some()),
+            ("sql", self.sampling.sql.is_some()),
             ("trace", !self.recording.traces.is_empty()),
         ];
         let in_vain =
             asked.into_iter().filter(|(_, is_asked)| *is_asked && self.sampling.cpu.is_none());
         let warnings = in_vain.map(|(option, _)| format!("{option} needs cpu, which is off"));
         self.warnings.extend(warnings.collect::<Vec<_>>());
+        if self.sampling.sql_literals && self.sampling.sql.is_none() {
+            self.warnings.push("sql_literals needs sql, which is off".to_owned());
+        }
     }
 
     /// Opens the port for a TProfiler file, because TProfiler's client knows no token, and warns. A stronger source

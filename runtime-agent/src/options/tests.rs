@@ -102,7 +102,9 @@ fn filters_thresholds_and_times() {
 #[test]
 fn what_needs_cpu_samples_is_said() {
     let warnings = |text: &str| parse(text).unwrap().warnings;
-    assert!(warnings("trace=a.B,alloc=512k").is_empty());
+    assert!(warnings("trace=a.B,alloc=512k,sql=1ms,sql_literals=on").is_empty());
+    assert_eq!(warnings("sql_literals=on"), ["sql_literals needs sql, which is off"]);
+    assert_eq!(warnings("cpu=off,sql=1ms"), ["sql needs cpu, which is off"]);
     let said = warnings("cpu=off,trace=a.B,alloc=512k");
     assert_eq!(said, ["alloc needs cpu, which is off", "trace needs cpu, which is off"]);
 }

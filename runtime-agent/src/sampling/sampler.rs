@@ -386,10 +386,12 @@ impl<'j> Sampler<'j> {
             self.gone.extend(gone);
         }
         locks::end(self.jvmti, self.jni);
+        // First, so that none ends meanwhile.
+        statements::end(self.jni);
         unfinished_statements::record(self.jvmti, || {
             ThreadList::new(&Tables::read()?, self.jvmti, self.jni).ok()
         });
-        statements::end(self.jni);
+        statements::forget_calls();
         allocations::end(self.jvmti);
         traces::turn_on(false);
         self.owners = None;
@@ -648,8 +650,9 @@ pub(crate) fn stop_all(jvmti: &Jvmti) {
     threads::end();
     methods::stop();
     debug_info::restore();
-    for event in [&CLASS_PREPARE, &THREAD_START] {
-        let _ = jvmti.disable_events_global(event);
+    let _ = jvmti.disable_events_global(&THREAD_START);
+    if !statement_probes::are_wanted() {
+        let _ = jvmti.disable_events_global(&CLASS_PREPARE);
     }
 }
 

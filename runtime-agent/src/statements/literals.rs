@@ -53,8 +53,9 @@ impl<'t> Reader<'t> {
                 '"' if self.dialect.is_mysql => self.literal(c)?,
                 '"' | '`' => self.name(c),
                 '$' if !self.is_in_word() => self.dollar_quoted()?,
-                '-' if self.rest.starts_with("--") => self.skip_line(),
-                '#' if self.dialect.is_mysql => self.skip_line(),
+                '-' if self.rest.starts_with("--") => self.skip_line()?,
+                '#' if self.dialect.is_mysql => self.skip_line()?,
+                '[' if self.has_quote_in_brackets() => return None,
                 '/' if self.rest.starts_with("/*") => self.skip_comment()?,
                 '?' => {
                     self.push(c);
@@ -89,21 +90,38 @@ impl<'t> Reader<'t> {
 
     /// Whether the last character belongs to a name, so that what follows does, too.
     fn is_in_word(&self) -> bool {
-        self.out.ends_with(|c: char| c.is_alphanumeric() || matches!(c, '_' | '$' | '@' | ':'))
+        self.out.ends_with(|c: char| c.is_alphanumeric() || matches!(c, '_' | '$' | '@'))
     }
 
     fn space(&mut self) -> Certain {
         if !self.out.is_empty() && !self.out.ends_with(' ') {
             self.out.push(' ');
-            // Oracle's passwords need no quotes.
-            const SECRET: &str = "identified by ";
-            let start = self.out.len().saturating_sub(SECRET.len());
-            if self.out.get(start..).is_some_and(|end| end.eq_ignore_ascii_case(SECRET)) {
+            if self.is_before_password() {
                 self.out.push('?');
                 return None;
             }
         }
         Some(())
+    }
+
+    /// Whether a password follows, which may have no quotes.
+    fn is_before_password(&self) -> bool {
+        let ends_with = |word: &str| {
+            let start = self.out.len().saturating_sub(word.len());
+            self.out.get(start..).is_some_and(|end| end.eq_ignore_ascii_case(word))
+        };
+        let first = self.out.split(' ').next().unwrap_or_default();
+        let is_of_account = ["alter", "connect", "create", "grant", "set"]
+            .iter()
+            .any(|of| first.eq_ignore_ascii_case(of));
+        ends_with("identified by ") || is_of_account && ends_with("password ")
+    }
+
+    /// Whether this is `[Driver's name]`, as SQL Server and SQLite have names.
+    fn has_quote_in_brackets(&self) -> bool {
+        let inside = self.rest.get(1..).unwrap_or_default();
+        let inside = inside.split(']').next().unwrap_or_default();
+        inside.starts_with(|c: char| c.is_alphabetic() || c == '_') && inside.contains(['\'', '"'])
     }
 
     fn literal(&mut self, quote: char) -> Certain {
@@ -173,6 +191,10 @@ impl<'t> Reader<'t> {
             && inside.get(length..).is_some_and(|rest| rest.starts_with('$'));
         if !is_tag {
             self.push('$');
+            if self.dialect.is_mysql && tag.starts_with(|c: char| c.is_ascii_digit()) {
+                // An amount of money.
+                self.number();
+            }
             return Some(());
         }
         let quote = self.take(length + 2);
@@ -195,9 +217,21 @@ impl<'t> Reader<'t> {
         }
     }
 
-    fn skip_line(&mut self) {
+    /// What begins a comment, or ends one, depends on the database: `a--1`, `#tmp`, and lines that end in `\r`. That
+    /// does not matter where the line has no quotes.
+    fn skip_line(&mut self) -> Certain {
         let end = self.rest.find('\n').unwrap_or(self.rest.len());
-        self.take(end);
+        let line = self.take(end);
+        let is_comment = line.get(2..).is_some_and(|rest| rest.is_empty() || rest.starts_with(' '));
+        let doubtful = match line.find('\r') {
+            _ if !is_comment || !line.starts_with("--") => line,
+            Some(at) => line.get(at..).unwrap_or_default(),
+            None => "",
+        };
+        if doubtful.contains(['\'', '"', '`', '$', '*']) {
+            return None;
+        }
+        self.space()
     }
 
     /// Some databases have comments in comments, others do not.
@@ -263,6 +297,8 @@ mod tests {
             ("select ?1, ? from t", "select ?, ? from t"),
             ("select Q'[it's a 'secret']', nq'!x!' from t", "select Q?, nq? from t"),
             ("select x.q, 'secret' from q", "select x.q, ? from q"),
+            ("select a, :1, x[1:777] -- it's\nfrom t", "select a, :?, x[?:?] from t"),
+            ("select [a b], array['x'], m['k'] from t", "select [a b], array[?], m[?] from t"),
             ("select .5, 1.e5, 1e-5x, t1.c2 from t", "select .?, ?, ?, t1.c2 from t"),
             ("select $$se'cret$$, $a$x$$y$a$ from t", "select ?, ? from t"),
             ("call f(1)", "call f(?)"),
@@ -284,7 +320,57 @@ mod tests {
         assert_eq!(plain("select $a$ secret"), "select ?...");
         assert_eq!(plain("select q'[secret"), "select q?...");
         assert_eq!(plain("select 1 /* a /* b */ secret */"), "select ?...");
+        assert_eq!(plain("create user x Password  secret"), "create user x Password ?...");
+        assert_eq!(
+            plain("select password from t where a = 1"),
+            "select password from t where a = ?"
+        );
+        assert_eq!(plain("select [Driver's name], 'secret'"), "select...");
+        assert_eq!(plain("select 'a' -- x\r, 'b\nsecret'"), "select ?...");
+        let other = Dialect { is_mysql: true };
+        let of_other = |text| without_literals(text, other);
+        assert_eq!(of_other("set a = a--5, n = 'x\nsecret'"), "set a = a...");
+        assert_eq!(of_other("insert into #tmp values ('x\nsecret')"), "insert into...");
+        assert_eq!(of_other("insert into #tmp select\n1"), "insert into ?");
+        assert_eq!(of_other("where x > $500.25"), "where x > $?");
         assert_eq!(plain("alter user x\nIdentified  BY secret"), "alter user x Identified BY ?...");
+    }
+
+    /// Literals with whatever needs care, in all forms, before and behind whatever needs care.
+    #[test]
+    fn no_literal_is_left_whatever_is_around_it() {
+        let inside = [
+            "SECRET",
+            "it''s SECRET",
+            "--SECRET",
+            "/*SECRET",
+            "#SECRET",
+            "$$SECRET",
+            "[SECRET",
+            "a\nSECRET",
+            "(SECRET",
+        ];
+        let forms =
+            ["'{}'", "E'{}'", "N'{}'", "$${}$$", "$t${}$t$", "q'[{}]'", "Q'!{}!'", "('{}', 1)"];
+        let around = [
+            "", "a", " -- x\n", "/* x */", " 'y' ", "\"n\"", "`n`", "[n]", " #x\n", " a--1 ", "$1",
+            ":1", "x'5'", "\r\n", "1e5", "q",
+        ];
+        for dialect in [false, true].map(|is_mysql| Dialect { is_mysql }) {
+            for (form, secret) in forms.iter().flat_map(|form| inside.map(|secret| (*form, secret)))
+            {
+                for (before, behind) in around.iter().flat_map(|a| around.map(|b| (*a, b))) {
+                    // Such a literal has ended before the secret.
+                    if form.contains('$') && secret.contains('$') {
+                        continue;
+                    }
+                    let literal = form.replace("{}", secret);
+                    let text = format!("select {before} {literal} {behind} from t");
+                    let found = without_literals(&text, dialect);
+                    assert!(!found.contains("SECRET"), "{text}: {found}");
+                }
+            }
+        }
     }
 
     #[test]

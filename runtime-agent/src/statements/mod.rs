@@ -46,6 +46,7 @@ pub(crate) use self::in_progress::thread_ended;
 pub(crate) use self::natives::in_progress;
 pub(crate) use self::slow::{Execution, SlowStatement, add_unfinished, take as take_slow};
 pub(crate) use self::sums::{StatementKey, StatementSum, take as take_sums};
+use self::texts::TextId;
 
 /// Statements are counted from now on, but not those in progress. The agent thread calls this.
 pub(crate) fn begin(jni: &JniEnv, threshold: Duration, with_literals: bool) {
@@ -58,12 +59,16 @@ pub(crate) fn begin(jni: &JniEnv, threshold: Duration, with_literals: bool) {
     class.set_on(jni, true);
 }
 
-/// No more statements are counted.
+/// No more statements are counted. Those in progress stay as they are.
 pub(crate) fn end(jni: &JniEnv) {
     if let Some(class) = StatementClass::get() {
         class.set_on(jni, false);
     }
     stop();
+}
+
+/// Forgets the calls that have not ended.
+pub(crate) fn forget_calls() {
     in_progress::clear();
 }
 
@@ -74,6 +79,7 @@ pub(crate) fn stop() {
 
 /// Forgets everything but the numbers of texts: a detach.
 pub(crate) fn forget() {
+    in_progress::clear();
     objects::clear();
     texts::clear();
     drop((take_sums(), take_slow()));
@@ -90,11 +96,13 @@ pub(crate) fn second() {
     slow::begin_second();
 }
 
-/// Forgets the texts that are in none of these keys, and that no object has.
-pub(crate) fn forget_texts(used: &HashSet<StatementKey>) {
-    let mut used: HashSet<_> = used.iter().map(|key| key.text()).collect();
+/// Forgets the texts that are in none of these keys, that no statement and no call has, and that came before the one with
+/// the number `last`. Returns the number of the last one.
+pub(crate) fn forget_texts(used: impl Iterator<Item = StatementKey>, last: u32) -> u32 {
+    let mut used: HashSet<TextId> = used.map(StatementKey::text).collect();
     objects::for_each(|object| _ = used.insert(object.text.id));
-    texts::retain(&used);
+    in_progress::for_each_text(|text| _ = used.insert(text.id));
+    texts::retain(&used, last)
 }
 
 /// The database and the text of a key.

@@ -65,14 +65,16 @@ pub extern "system" fn Java_java_lang__00024TProfilerSql_failed0(
     guarded(env, |jni, now| left(jni, id.cast_unsigned(), now, true));
 }
 
-/// `private static native void prepared0(int identityHash)`
+/// `private static native void prepared0(int identityHash, int id)`
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_java_lang__00024TProfilerSql_prepared0(
     env: *mut jni::JNIEnv,
     _class: jni::jclass,
     hash: jni::jint,
+    id: jni::jint,
 ) {
-    guarded(env, |jni, _| prepared(jni, hash.cast_unsigned()));
+    let [hash, id] = [hash, id].map(jni::jint::cast_unsigned);
+    guarded(env, |jni, _| made(jni, hash, id));
 }
 
 /// Works, with the moment. A panic must not reach the JVM.
@@ -89,45 +91,49 @@ fn guarded(env: *mut jni::JNIEnv, work: impl FnOnce(&JniEnv, u64)) {
     add_cost(began);
 }
 
-fn executes(id: u32) -> bool {
-    kind(id).is_some_and(StatementMethod::executes)
-}
-
 /// # Safety
 /// `text` is a live reference of this thread to a string, or null.
 unsafe fn entered(jni: &JniEnv, id: u32, hash: u32, text: jni::jobject) {
     let Some(kind) = kind(id) else { return };
-    let object = objects::get(hash);
+    let (object, url) = match kind {
+        // SAFETY: the caller guarantees it.
+        StatementMethod::Connects => (Object::default(), unsafe { urls::number(jni, text) }),
+        StatementMethod::Prepares | StatementMethod::Creates => {
+            (Object::default(), objects::url_of(hash))
+        }
+        _ => {
+            let object = objects::get(hash);
+            (object, object.url)
+        }
+    };
     // SAFETY: the caller guarantees it.
-    let text_of = || unsafe { texts::text(jni, text, object.url) };
-    let (text, url) = match kind {
+    let text_of = || unsafe { texts::text(jni, text, url) };
+    let text = match kind {
         StatementMethod::AddsText => return objects::add_to_batch(hash, text_of()),
         StatementMethod::ClearsBatch => return objects::end_batch(hash),
-        StatementMethod::ExecutesText | StatementMethod::Prepares => (text_of(), object.url),
-        StatementMethod::ExecutesPrepared | StatementMethod::ExecutesBatch => {
-            (object.executed(), object.url)
+        StatementMethod::ExecutesText | StatementMethod::Prepares => text_of(),
+        StatementMethod::ExecutesPrepared => object.executed(),
+        StatementMethod::ExecutesBatch => {
+            objects::end_batch(hash);
+            object.executed()
         }
-        StatementMethod::Creates => (Text::default(), object.url),
-        // SAFETY: the caller guarantees it.
-        StatementMethod::Connects => (Text::default(), unsafe { urls::number(jni, text) }),
+        StatementMethod::Creates | StatementMethod::Connects => Text::default(),
     };
-    if kind == StatementMethod::ExecutesBatch {
-        objects::end_batch(hash);
-    }
     let key = ThreadKey::of_current(jni);
     let here = 0_u8;
     let stack = if key.virtual_thread().is_some() { 0 } else { ptr::from_ref(&here).addr() };
+    let (executes, is_counted_elsewhere) = (kind.executes(), false);
     let method = method_of(signal::own_innermost());
     let began = clock::ticks();
-    let call = Call { id, hash, url, text, method, began, stack, inner: 0, is_wrapper: false };
-    if !in_progress::begin(key, call, kind.executes()) && kind.executes() {
+    let call = Call { id, executes, hash, url, text, method, began, stack, is_counted_elsewhere };
+    if !in_progress::begin(key, call) && executes {
         LOST.fetch_add(1, Ordering::Relaxed);
     }
 }
 
 fn left(jni: &JniEnv, id: u32, now: u64, threw: bool) {
-    let Some(call) = in_progress::end(ThreadKey::of_current(jni), id, executes) else { return };
-    if !executes(id) || call.is_wrapper {
+    let Some(call) = in_progress::end(ThreadKey::of_current(jni), id) else { return };
+    if !call.executes || call.is_counted_elsewhere {
         return;
     }
     let statement = StatementKey::new(call.url, call.text.id);
@@ -148,17 +154,16 @@ pub(crate) fn in_progress() -> Vec<Execution> {
         raw: call.text.raw,
         began: call.began,
     };
-    in_progress::executing(executes).into_iter().map(of).collect()
+    in_progress::executing().into_iter().map(of).collect()
 }
 
-/// A method has made a statement or a connection; its call is the innermost one.
-fn prepared(jni: &JniEnv, hash: u32) {
-    let makes = |call: &Call| kind(call.id).is_some_and(StatementMethod::returns_object);
-    let made = in_progress::end_last(ThreadKey::of_current(jni), makes);
+/// A method has made a statement or a connection.
+fn made(jni: &JniEnv, hash: u32, id: u32) {
+    let call = in_progress::end(ThreadKey::of_current(jni), id);
     // The hash of null is 0.
-    if let Some(Call { url, text, .. }) = made
-        && hash != 0
-    {
-        objects::set(hash, Object { url, text, ..Object::default() });
+    let Some(Call { url, text, .. }) = call.filter(|_| hash != 0) else { return };
+    match kind(id) {
+        Some(StatementMethod::Connects) => objects::set_url_of(hash, url),
+        _ => objects::set(hash, Object { url, text, ..Object::default() }),
     }
 }

@@ -6,8 +6,9 @@ use super::urls::UrlId;
 
 /// So many in a generation: more statements are not prepared and still used at a time.
 const MOST: usize = 100_000;
+const MOST_CONNECTIONS: usize = 10_000;
 
-/// A connection or a statement.
+/// A statement.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Object {
     /// Its database.
@@ -20,10 +21,21 @@ pub(super) struct Object {
 }
 
 static OBJECTS: Generations<Object> = Generations::new(MOST);
+/// Databases by connection. A pool's may be idle for long.
+static CONNECTIONS: Generations<UrlId> = Generations::new(MOST_CONNECTIONS);
 
-/// That with an identity hash.
+/// The statement with an identity hash.
 pub(super) fn get(hash: u32) -> Object {
     OBJECTS.get(u64::from(hash)).unwrap_or_default()
+}
+
+/// The database of the connection with an identity hash.
+pub(super) fn url_of(hash: u32) -> UrlId {
+    CONNECTIONS.get(u64::from(hash)).unwrap_or_default()
+}
+
+pub(super) fn set_url_of(hash: u32, url: UrlId) {
+    CONNECTIONS.insert(u64::from(hash), url);
 }
 
 pub(super) fn set(hash: u32, object: Object) {
@@ -48,17 +60,19 @@ pub(super) fn end_batch(hash: u32) {
     }
 }
 
-/// Calls `visit` with each object.
+/// Calls `visit` with each statement.
 pub(super) fn for_each(visit: impl FnMut(&Object)) {
     OBJECTS.for_each(visit);
 }
 
 pub(super) fn age() {
     OBJECTS.age();
+    CONNECTIONS.age();
 }
 
 pub(super) fn clear() {
     OBJECTS.clear();
+    CONNECTIONS.clear();
 }
 
 impl Object {

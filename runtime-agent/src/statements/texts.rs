@@ -99,10 +99,12 @@ impl Texts {
         TextId(self.last)
     }
 
-    fn retain(&mut self, used: &HashSet<TextId>) {
-        self.names.retain(|number, _| used.contains(&TextId(*number)));
+    /// Forgets texts that are not used and whose numbers are not above `last`, the youngest when the last hour began.
+    fn retain(&mut self, used: &HashSet<TextId>, last: u32) {
+        let stays = |number: u32| number > last || used.contains(&TextId(number));
+        self.names.retain(|number, _| stays(*number));
         self.numbers.retain(|text, number| {
-            let stays = used.contains(&TextId(*number));
+            let stays = stays(*number);
             if !stays {
                 MEMORY.give(bytes_of(text));
             }
@@ -131,22 +133,21 @@ pub(super) unsafe fn text(jni: &JniEnv, string: jni::jstring, url: UrlId) -> Tex
     let hash = HASHER.hash_one(&units);
     // Databases read a text differently.
     let key = hash ^ u64::from(url.get()).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    if let Some(known) = KNOWN.get(key) {
-        return known;
-    }
-    let whole = String::from_utf16_lossy(&units);
-    let id = number_of(&without_literals(&whole, urls::dialect(url)));
-    // The same whatever the database.
-    let text = Text { id, raw: u32::try_from(hash >> 32).unwrap_or_default() };
-    KNOWN.insert(key, text);
+    let whole = || String::from_utf16_lossy(&units);
+    let text = KNOWN.get(key).unwrap_or_else(|| {
+        let plain = without_literals(&whole(), urls::dialect(url));
+        let mut texts = texts();
+        // The same hash whatever the database.
+        let raw = u32::try_from(hash >> 32).unwrap_or_default();
+        let text = Text { id: texts.number(&plain), raw };
+        // With the lock: nobody forgets the number meanwhile.
+        KNOWN.insert(key, text);
+        text
+    });
     if WITH_LITERALS.load(Ordering::Relaxed) {
-        keep(text.raw, &whole);
+        keep(text.raw, whole);
     }
     text
-}
-
-fn number_of(text: &str) -> TextId {
-    texts().number(text)
 }
 
 /// The number of a batch whose first text has this number.
@@ -154,8 +155,14 @@ pub(super) fn with_others(first: TextId) -> TextId {
     if first.is_none() || first == OTHERS {
         return first;
     }
-    let text = name(first);
-    number_of(&format!("{text}{WITH_OTHERS}"))
+    let mut texts = texts();
+    match texts.names.get(&first.0) {
+        Some(text) => {
+            let text = format!("{text}{WITH_OTHERS}");
+            texts.number(&text)
+        }
+        None => TextId::default(),
+    }
 }
 
 /// The text with a number.
@@ -169,15 +176,18 @@ pub(super) fn name(id: TextId) -> String {
     }
 }
 
-fn keep(raw: u32, text: &str) {
-    let text: String = text.chars().take(LONGEST_RAW).collect();
+fn keep(raw: u32, text: impl FnOnce() -> String) {
     let [young, old] = &mut *RAW.lock().unwrap_or_else(PoisonError::into_inner);
+    if young.contains_key(&raw) {
+        return;
+    }
     if young.len() >= MOST_RAW {
         forget_raw(old);
         *old = std::mem::take(young);
     }
+    let text: String = text().chars().take(LONGEST_RAW).collect();
     // Without memory, it is not kept.
-    if !young.contains_key(&raw) && MEMORY.take(bytes_of(&text)) {
+    if MEMORY.take(bytes_of(&text)) {
         young.insert(raw, text.into());
     }
 }
@@ -192,11 +202,13 @@ pub(super) fn raw(raw: u32) -> Option<String> {
     both.iter().find_map(|texts| texts.get(&raw)).map(|text| one_line(text))
 }
 
-/// Forgets the texts but these.
-pub(super) fn retain(used: &HashSet<TextId>) {
-    texts().retain(used);
+/// Forgets the texts but these, and those that came after one with the number `last`. Returns the last one's number.
+pub(super) fn retain(used: &HashSet<TextId>, last: u32) -> u32 {
+    let mut texts = texts();
+    texts.retain(used, last);
     // They have numbers of texts that may be gone.
     KNOWN.clear();
+    texts.last
 }
 
 pub(super) fn age() {
@@ -204,7 +216,7 @@ pub(super) fn age() {
 }
 
 pub(super) fn clear() {
-    retain(&HashSet::new());
+    retain(&HashSet::new(), u32::MAX);
     RAW.lock().unwrap_or_else(PoisonError::into_inner).iter_mut().for_each(forget_raw);
 }
 
@@ -222,7 +234,7 @@ mod tests {
         }
         assert_eq!((texts.names.len(), texts.number("select x")), (MOST, OTHERS));
         assert_eq!(texts.number("select ?"), first);
-        texts.retain(&[first].into());
+        texts.retain(&[first].into(), u32::MAX);
         let after = texts.number("select x");
         assert!(after != OTHERS && after != first && texts.names.len() == 2);
     }

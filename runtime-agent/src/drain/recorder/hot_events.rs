@@ -12,7 +12,6 @@ use crate::drain::time_slices::Period;
 use crate::exceptions;
 use crate::jvm::class_names;
 use crate::log::run_log::Now;
-use crate::statements;
 
 /// Sums by the name of the class: classes of different loaders may have one name, and those without one are `[other
 /// classes]`.
@@ -32,7 +31,7 @@ impl Recorder {
     /// Those with the greatest sums, at most `count` of each kind.
     pub(super) fn hot_events(&mut self, period: Period, count: usize) -> HotEvents {
         self.lock_waits.collect();
-        self.statements.collect();
+        self.statements.collect(&mut self.registry.statements);
         self.exceptions.correct();
         let now = Now::read();
         let methods = &self.registry.methods;
@@ -50,7 +49,11 @@ impl Recorder {
                 .map(|((class, method), sum)| of(class_names::name(class), method, sum))
                 .collect(),
             statements: statements
-                .map(|((key, method), sum)| of(statements::name(key).1, method, sum))
+                .map(|((key, method), sum)| {
+                    let id = self.registry.statements.of(key);
+                    let row = self.registry.statements.row(id);
+                    of(row.map(|row| row.text).unwrap_or_default(), method, sum)
+                })
                 .collect(),
             allocations: allocations
                 .map(|(class, sum)| {
@@ -69,7 +72,7 @@ impl Recorder {
     /// Recording begins: `top` covers what comes from now on.
     pub(super) fn begin_hot(&mut self, now: Now) {
         self.lock_waits.collect();
-        self.statements.collect();
+        self.statements.collect(&mut self.registry.statements);
         self.exceptions.correct();
         self.hot = HotMethods::new(now);
         self.lock_waits.hot = HotSums::new(now);
@@ -81,7 +84,7 @@ impl Recorder {
     /// A slice of the last minute is over; everything up to now is added.
     pub(super) fn next_slice(&mut self, now: Now) {
         self.lock_waits.collect();
-        self.statements.collect();
+        self.statements.collect(&mut self.registry.statements);
         self.exceptions.correct();
         self.hot.next_slice(now);
         self.lock_waits.hot.next_slice(now);

@@ -510,7 +510,7 @@ impl Recorder {
         let interval = std::mem::replace(&mut self.interval, Interval::begin(now_ns, minutes));
         self.write_held();
         // The counters are those of the rows.
-        self.statements.collect();
+        self.statements.collect(&mut self.registry.statements);
         let counters = self.counters(interval.start_ns);
         for rows in interval.rows() {
             self.log.add_stats(&rows, &self.registry);

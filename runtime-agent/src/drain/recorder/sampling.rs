@@ -29,7 +29,7 @@ const OTHERS_PART: u64 = 8;
 impl Recorder {
     /// What `status` says of CPU samples.
     pub(crate) fn sampling_figures(&mut self, sampler: &Sampler<'_>) -> SamplingFigures {
-        self.statements.collect();
+        self.statements.collect(&mut self.registry.statements);
         let Self { registry, lock_waits, allocations, traces, statements, .. } = self;
         let counts = EventCounts {
             lock_waits: lock_waits.counts(),
