@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # What counting SQL statements costs: H2 in memory with a prepared select of one row, and some plain statements, in
-# alternating runs with sql=off and sql=100ms. Prints CPU time per statement and statements a second, with medians.
+# alternating runs without the agent, with sql=off and with sql=100ms. Prints CPU time per statement and statements a
+# second, with medians.
 #
-#   scripts/bench-sql.sh [ROUNDS [SECONDS [RATE]]]   default 7, 6, and as many statements a second as the thread can
+#   scripts/bench-sql.sh [ROUNDS [SECONDS [RATE [THREADS]]]]   default 7, 6, as many as they can, and one thread
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/lib.sh
@@ -19,33 +20,34 @@ libraries=$(ls target/libraries/{h2,HikariCP}-*.jar | paste -sd:)
 "$JDK/bin/javac" --release 11 -g -nowarn -cp "$libraries" -d "$out/classes" test-classes/java/sql/*.java
 
 python3 - "$JDK" "$out" "$libraries" "${CARGO_TARGET_DIR:-$PWD/target}/release/libtprofiler.so" \
-    "${1:-7}" "${2:-6}" "${3:-0}" <<'PY'
+    "${1:-7}" "${2:-6}" "${3:-0}" "${4:-1}" <<'PY'
 import csv
 import glob
 import statistics
 import subprocess
 import sys
 
-jdk, out, libraries, agent, rounds, seconds, rate = sys.argv[1:]
+jdk, out, libraries, agent, rounds, seconds, rate, threads = sys.argv[1:]
 
 
 def run(name, options, number):
-    logs = f"{out}/logs-{name}-{number}"
-    # Nothing else is measured; the agent is there in both.
-    agent_option = f"-agentpath:{agent}=include=sql.Database,port=off,wall=off,logs={logs},{options}"
-    command = [f"{jdk}/bin/java", "-Xmx1g", agent_option, "-cp", f"{out}/classes:{libraries}", "sql.SqlBench"]
-    done = subprocess.run(command + [seconds, "1", rate], capture_output=True, text=True, check=True)
+    logs = f"{out}/logs-{name.replace('=', '-')}-{number}"
+    # Nothing else is measured.
+    agent_options = [f"-agentpath:{agent}=include=sql.Database,port=off,wall=off,logs={logs},{options}"]
+    command = [f"{jdk}/bin/java", "-Xmx1g"] + (agent_options if options else [])
+    command += ["-cp", f"{out}/classes:{libraries}", "sql.SqlBench", seconds, threads, rate]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
     printed = dict(line.split() for line in done.stdout.splitlines())
     counted = 0
     for path in glob.glob(f"{logs}/*/*.sql.csv"):
         counted += sum(int(row["executions"]) for row in csv.DictReader(open(path, encoding="utf-8")))
     # The agent also counts what comes before and after the time that is measured.
-    if name == "sql" and counted < int(printed["statements"]):
+    if name == "sql=100ms" and counted < int(printed["statements"]):
         sys.exit(f"{counted} statements were recorded, not {printed['statements']}")
     return int(printed["cpu_ns"]), int(printed["per_second"])
 
 
-kinds = {"off": "sql=off", "sql": "sql=100ms"}
+kinds = {"without the agent": "", "sql=off": "sql=off", "sql=100ms": "sql=100ms"}
 figures = {name: [] for name in kinds}
 for number in range(int(rounds)):
     for name in list(kinds) if number % 2 == 0 else list(kinds)[::-1]:
@@ -55,8 +57,9 @@ for name, all_figures in figures.items():
     cpu, per_second = zip(*all_figures)
     median[name] = statistics.median(cpu), statistics.median(per_second)
     print(
-        f"{kinds[name]}: {median[name][0]:,.0f} ns of CPU time a statement ({min(cpu):,} to {max(cpu):,}), "
+        f"{name}: {median[name][0]:,.0f} ns of CPU time a statement ({min(cpu):,} to {max(cpu):,}), "
         f"{median[name][1]:,.0f} statements a second ({min(per_second):,} to {max(per_second):,})"
     )
-print(f"work per CPU second: {median['off'][0] / median['sql'][0]:.3f} of that without sql")
+for name in ("without the agent", "sql=off"):
+    print(f"work per CPU second with sql=100ms, {name} being 1: {median[name][0] / median['sql=100ms'][0]:.3f}")
 PY
