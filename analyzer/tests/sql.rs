@@ -13,7 +13,7 @@ use common::sql_shop::{
 };
 use common::*;
 use log_format::names::Table;
-use log_format::rows::{CallRow, LockKind, SlowSqlRow, counter as name};
+use log_format::rows::{CallRow, LockKind, LockWaitRow, SlowSqlRow, counter as name};
 use log_format::writer::one_line;
 use serde_json::{Value, json};
 
@@ -206,32 +206,68 @@ fn a_slow_call_has_its_statements_below_the_call_that_executed_them() {
     assert!(!text.contains("SQL "), "{text}");
 }
 
-/// A measured method of the driver within a statement, and waits in both.
-#[test]
-fn calls_and_waits_within_a_statement_are_below_it() {
-    let logs = shop();
+/// Replaces the calls by these, some of them of measured methods of the driver.
+fn slow_call(logs: &Logs, calls: &[CallRow]) -> RunFolder {
     let run = logs.run(RUN, "web07", 4242);
     run.rows(
         T14,
         &[method(4, "com.mysql.Io", "send", "()V"), method(5, "com.mysql.Io", "flush", "()V")],
     );
     run.rows(T14, &[stack(4, 1, 4), stack(5, 4, 5)]);
-    let wait = |start, ns, stack| log_format::rows::LockWaitRow {
-        kind: LockKind::Lock,
-        ..locked_shop::lock_wait(start, [1, 0], "com.mysql.Lock", ns, stack)
-    };
-    run.rows(T14, &[wait(SLOW + 66 * MS, 2 * MS, 1), wait(SLOW + 72 * MS, 3 * MS, 4)]);
-    // Within the long statement, from 65 to 95 ms; of these, 10 ms are in `pay` itself.
-    let [send, flush] = [(70, 4, 20), (80, 5, 8)]
-        .map(|(at, stack, ms)| call(SLOW + at * MS, 1, stack, stack, ms * MS));
-    let send = CallRow { self_ns: 12 * MS, ..send };
-    let count = CallRow { self_ns: 30 * MS, ..call(SLOW + 10 * MS, 1, 2, 2, 50 * MS) };
-    let pay = CallRow { self_ns: 20 * MS, ..call(SLOW, 1, 1, 1, 100 * MS) };
     fs::remove_file(run.file(T14, Table::Calls)).unwrap();
-    run.rows(T14, &[count, flush, send, pay]);
-    let text = logs.analyze(&["logs", "--slowest", "1"]).quiet();
-    let (_, tree) = text.split_once("\n     total ").unwrap();
-    assert_golden("sql_within.txt", tree);
+    run.rows(T14, calls);
+    run
+}
+
+/// A call of the method with the number of its call path, so many milliseconds after the slow call began.
+fn slow(at: u64, stack: u32, ms: u64, self_ms: u64) -> CallRow {
+    CallRow { self_ns: self_ms * MS, ..call(SLOW + at * MS, 1, stack, stack, ms * MS) }
+}
+
+fn wait(at: u64, ms: u64, stack: u32) -> LockWaitRow {
+    LockWaitRow {
+        kind: LockKind::Lock,
+        ..locked_shop::lock_wait(SLOW + at * MS, [1, 0], "com.mysql.Lock", ms * MS, stack)
+    }
+}
+
+/// The tree of the slowest call.
+fn tree(logs: &Logs, more: &[&str]) -> String {
+    let text = logs.analyze(&[&["logs", "--slowest", "1"], more].concat()).quiet();
+    text.split_once("\n     total ").unwrap().1.to_owned()
+}
+
+/// A measured method of the driver within a statement, and waits in both.
+#[test]
+fn calls_and_waits_within_a_statement_are_below_it() {
+    let logs = shop();
+    // Within the long statement, from 65 to 95 ms; of these, 10 ms are in `pay` itself.
+    let calls = [slow(10, 2, 50, 30), slow(80, 5, 8, 8), slow(70, 4, 20, 12), slow(0, 1, 100, 20)];
+    slow_call(&logs, &calls).rows(T14, &[wait(66, 2, 1), wait(72, 3, 4)]);
+    assert_golden("sql_within.txt", &tree(&logs, &[]));
+}
+
+/// A statement is below the one that it is within, and calls and waits below the innermost one.
+///
+/// ```text
+/// ms      0    10    50    100    110    150    200    300 310   340    400
+/// pay     |=============================================================|
+/// SQL     |===== the long one ====================================|
+/// SQL          |INSERT|                                                      a wait of 5 ms in it
+/// send                       |===================|
+/// SQL                              |HOSTILE|                                 `flush` and a wait in it
+/// wait                                                 |==|
+/// ```
+#[test]
+fn statements_are_below_the_innermost_one_around_them() {
+    let logs = shop();
+    let calls = [slow(115, 5, 10, 10), slow(100, 4, 100, 90), slow(0, 1, 400, 300)];
+    let run = slow_call(&logs, &calls);
+    run.rows(T14, &[wait(20, 5, 1), wait(130, 5, 4), wait(300, 10, 1)]);
+    fs::remove_file(run.file(T14, Table::SlowSql)).unwrap();
+    let sql = |at, statement, ms, stack| slow_sql(SLOW + at * MS, 1, statement, ms * MS, stack);
+    run.rows(T14, &[sql(10, 4, 40, 1), sql(110, 2, 40, 4), sql(0, 3, 340, 1)]);
+    assert_golden("sql_nested.txt", &tree(&logs, &[]));
 }
 
 #[test]

@@ -15,6 +15,7 @@ pub mod selected;
 mod sentences;
 mod slow_tree;
 pub mod slowest;
+mod spans;
 pub mod sql;
 pub mod states;
 mod throttled_times;

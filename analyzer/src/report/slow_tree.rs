@@ -1,5 +1,5 @@
-//! The tree of a slow call: what it called, and what its thread did meanwhile that is no call. Waits and SQL statements
-//! are below the innermost recorded call around them:
+//! The tree of a slow call: what it called, and what its thread did meanwhile that is no call. Calls, waits and SQL
+//! statements are below the innermost recorded call or statement around them:
 //!
 //! ```text
 //! pay    |=============================|      pay
@@ -7,6 +7,7 @@
 //! wait        |==|                                blocked on com.shop.Stock
 //! SQL                |========|                 SQL select 1
 //! drive               |==|                        drive: a measured method of the driver
+//! SQL                      |=|                    SQL insert 2: a trigger's
 //! ```
 
 use std::collections::{HashMap, HashSet};
@@ -18,6 +19,7 @@ use log_format::writer::one_line;
 
 use crate::input::problems::Problems;
 use crate::input::runs::RunInput;
+use crate::report::spans::{Span, around, end, nest, outwards, put_around};
 use crate::run::lock_waits::{Owners, is_for_a_lock, owner_name};
 use crate::run::names::Names;
 use crate::run::selected_rows::each_within;
@@ -58,44 +60,8 @@ pub(super) fn add_events(
             }
         });
     }
-    trees.values_mut().flatten().for_each(OpenTree::sort);
-}
-
-/// A wait or a statement.
-struct Span {
-    start_ns: u64,
-    ns: u64,
-    throws: u64,
-    /// Its call path.
-    stack: StackId,
-    frame: Frame,
-    /// The innermost recorded call around it.
-    around: Option<CallRow>,
-}
-
-impl Span {
-    fn new(start_ns: u64, ns: u64, stack: StackId, frame: Frame) -> Self {
-        Self { start_ns, ns, throws: 0, stack, frame, around: None }
-    }
-
-    fn end(&self) -> u64 {
-        self.start_ns.saturating_add(self.ns)
-    }
-
-    fn contains(&self, start_ns: u64, end_ns: u64) -> bool {
-        self.start_ns <= start_ns && end_ns <= self.end()
-    }
-
-    /// Whether the call around it ran it, not a callee that was not recorded: then their paths are the same.
-    fn is_own(&self) -> bool {
-        let path = self.around.as_ref().map(|around| around.stack);
-        self.stack.is_none() || path == Some(self.stack)
-    }
-
-    /// Its figures, of which so much time is in calls within it.
-    fn figures(&self, inner_ns: u64) -> PathFigures {
-        let self_ns = self.ns.saturating_sub(inner_ns);
-        PathFigures { calls: 1, throws: self.throws, total_ns: self.ns, self_ns }
+    for tree in trees.values_mut().flatten() {
+        nest(&mut tree.statements, &mut tree.waits);
     }
 }
 
@@ -103,9 +69,9 @@ impl Span {
 pub(super) struct OpenTree<'r> {
     call: &'r CallRow,
     tree: CallTree,
-    /// Waits within the call, in the order of their start.
+    /// Waits within the call.
     waits: Vec<Span>,
-    /// SQL statements, likewise; none is within another one.
+    /// SQL statements, likewise.
     statements: Vec<Span>,
     /// Calls within a statement: one of each path, and the sums of all.
     within: HashMap<(usize, StackId, MethodId), (CallRow, PathFigures)>,
@@ -126,121 +92,104 @@ impl<'r> OpenTree<'r> {
         self.call.start_ns <= start_ns && start_ns.saturating_add(ns) <= end(self.call)
     }
 
-    fn sort(&mut self) {
-        self.waits.sort_by_key(|wait| wait.start_ns);
-        self.statements.sort_by_key(|statement| statement.start_ns);
-    }
-
-    /// The statement within which something happened.
-    fn statement_around(&self, start_ns: u64, end_ns: u64) -> Option<usize> {
-        let place = self.statements.partition_point(|of| of.start_ns <= start_ns).checked_sub(1)?;
-        self.statements.get(place).filter(|of| of.contains(start_ns, end_ns)).map(|_| place)
-    }
-
     /// Adds a recorded call of the call's thread, if it is the call or within it.
     pub(super) fn add(&mut self, row: &CallRow, names: &Names, named: impl Fn(MethodId) -> Method) {
         let Some(frames) = frames_below(self.call, row, names, named) else { return };
         let figures = PathFigures::of(row);
-        let statement = self.statement_around(row.start_ns, end(row));
-        let is_shorter =
-            |place: &usize| self.statements.get(*place).is_some_and(|s| s.ns > row.total_ns);
-        if let Some(place) = statement.filter(is_shorter) {
+        // A call that took as long as a statement executed it.
+        let is_longer = |place: &usize| {
+            self.statements.get(*place).is_some_and(|statement| statement.ns > row.total_ns)
+        };
+        let statement = around(&self.statements, row.start_ns, end(row)).find(is_longer);
+        if let Some(place) = statement {
             let key = (place, row.stack, row.method);
             let within = self.within.entry(key);
             within.or_insert_with(|| (row.clone(), PathFigures::default())).1.add(&figures);
         } else {
             self.tree.add(frames.into_iter(), &figures);
-            put_around(row, &mut self.statements);
         }
+        put_around(row, &mut self.statements);
         put_around(row, &mut self.waits);
     }
 
     /// The tree of all that was added.
-    pub(super) fn finish(mut self, names: &Names, named: impl Fn(MethodId) -> Method) -> CallTree {
-        let mut within: HashMap<usize, Vec<(CallRow, PathFigures)>> = HashMap::new();
-        for ((place, ..), calls) in std::mem::take(&mut self.within) {
-            within.entry(place).or_default().push(calls);
+    pub(super) fn finish(self, names: &Names, named: impl Fn(MethodId) -> Method) -> CallTree {
+        let Self { call, mut tree, waits, statements, within } = self;
+        let below = |row: &CallRow| frames_below(call, row, names, &named);
+        let paths = Paths::new(&statements, below);
+        let mut within: Vec<_> = within.into_iter().collect();
+        within.sort_by_key(|(key, _)| *key);
+        // The calls within each statement.
+        let mut calls: Vec<Vec<(Vec<Frame>, PathFigures)>> = vec![Vec::new(); statements.len()];
+        for ((place, ..), (row, figures)) in within {
+            let Some(path) = below(&row) else { continue };
+            let path = paths.within(path, Some(place));
+            tree.add(path.iter().cloned(), &figures);
+            for (place, _) in outwards(&statements, Some(place)) {
+                if let Some(calls) = calls.get_mut(place) {
+                    calls.push((path.clone(), figures));
+                }
+            }
         }
-        let waits = std::mem::take(&mut self.waits);
-        let statements = std::mem::take(&mut self.statements);
-        for (place, statement) in statements.iter().enumerate() {
-            let mut calls = within.remove(&place).unwrap_or_default();
-            calls.sort_by_key(|(row, _)| (row.stack, row.method));
-            self.add_statement(statement, &calls, names, &named);
+        // Time is taken from what is around an event: that comes first.
+        for (statement, calls) in statements.iter().zip(&calls) {
+            let Some(path) = statement.call.as_ref().and_then(below) else { continue };
+            let path = paths.within(path, statement.statement);
+            let figures = statement.figures(outermost_ns(calls, path.len() + 1));
+            add_span(&mut tree, statement, path, &figures);
         }
-        self.statements = statements;
         for wait in &waits {
-            let Some(mut frames) = self.frames_around(wait, names, &named) else { continue };
-            let statement = self.statement_around(wait.start_ns, wait.end());
-            let statement = statement.and_then(|place| self.statements.get(place));
-            // A call between the two is below the statement already.
-            let between = statement.and_then(|of| self.frames_around(of, names, &named));
-            let mut is_own = wait.is_own();
-            if let (Some(statement), Some(outer)) = (statement, between)
-                && frames.starts_with(&outer)
-            {
-                is_own |= frames.len() == outer.len();
-                frames.insert(outer.len(), statement.frame.clone());
-            }
-            let figures = wait.figures(0);
-            self.tree.add_event(frames.into_iter(), wait.frame.clone(), &figures, is_own);
+            let Some(path) = wait.call.as_ref().and_then(below) else { continue };
+            add_span(&mut tree, wait, paths.within(path, wait.statement), &wait.figures(0));
         }
-        self.tree.add_unrecorded();
-        self.tree
-    }
-
-    /// Adds a statement and the calls within it.
-    fn add_statement(
-        &mut self,
-        statement: &Span,
-        calls: &[(CallRow, PathFigures)],
-        names: &Names,
-        named: impl Fn(MethodId) -> Method,
-    ) {
-        let outer = self.frames_around(statement, names, &named);
-        let below = |row| frames_below(self.call, row, names, &named);
-        let calls = calls.iter().filter_map(|(row, figures)| Some((below(row)?, figures)));
-        let calls: Vec<(Vec<Frame>, &PathFigures)> = calls.collect();
-        if let Some(outer) = &outer {
-            let paths: HashSet<&[Frame]> = calls.iter().map(|(path, _)| path.as_slice()).collect();
-            let is_inner = |path: &[Frame]| {
-                let mut callers = (outer.len() + 1..path.len()).filter_map(|n| path.get(..n));
-                callers.any(|caller| paths.contains(caller))
-            };
-            let outermost = calls.iter().filter(|(path, _)| !is_inner(path));
-            let inner_ns = outermost.fold(0, |sum: u64, (_, of)| sum.saturating_add(of.total_ns));
-            let figures = statement.figures(inner_ns);
-            let (frames, frame) = (outer.iter().cloned(), statement.frame.clone());
-            self.tree.add_event(frames, frame, &figures, statement.is_own());
-        }
-        for (mut path, figures) in calls {
-            if let Some(outer) = outer.as_ref().filter(|outer| path.starts_with(outer)) {
-                path.insert(outer.len(), statement.frame.clone());
-            }
-            self.tree.add(path.into_iter(), figures);
-        }
-    }
-
-    /// The frames of the innermost recorded call around an event.
-    fn frames_around(
-        &self,
-        event: &Span,
-        names: &Names,
-        named: impl Fn(MethodId) -> Method,
-    ) -> Option<Vec<Frame>> {
-        frames_below(self.call, event.around.as_ref()?, names, named)
+        tree.add_unrecorded();
+        tree
     }
 }
 
-/// Tells events, in the order of their start, of a recorded call that may be around them.
-fn put_around(row: &CallRow, events: &mut [Span]) {
-    let first = events.partition_point(|event| event.start_ns < row.start_ns);
-    let from_first = events.iter_mut().skip(first);
-    for event in from_first.take_while(|event| event.start_ns <= end(row)) {
-        let is_inner = event.around.as_ref().is_none_or(|known| row.total_ns < known.total_ns);
-        if is_inner && event.end() <= end(row) {
-            event.around = Some(row.clone());
+/// Adds a wait or a statement below a path, and takes its time from the call or statement that it is of.
+fn add_span(tree: &mut CallTree, span: &Span, path: Vec<Frame>, figures: &PathFigures) {
+    let is_of_statement = matches!(path.last(), Some(Frame::Statement(_)));
+    let is_own = is_of_statement || span.is_of_call();
+    tree.add_event(path.into_iter(), span.frame.clone(), figures, is_own);
+}
+
+/// The time of the calls of a statement that are in no other one of them. Their paths are longer than `depth`.
+fn outermost_ns(calls: &[(Vec<Frame>, PathFigures)], depth: usize) -> u64 {
+    let paths: HashSet<&[Frame]> = calls.iter().map(|(path, _)| path.as_slice()).collect();
+    let is_inner = |path: &[Frame]| {
+        let mut callers = (depth..path.len()).filter_map(|n| path.get(..n));
+        callers.any(|caller| paths.contains(caller))
+    };
+    let outermost = calls.iter().filter(|(path, _)| !is_inner(path));
+    outermost.fold(0, |sum: u64, (_, of)| sum.saturating_add(of.total_ns))
+}
+
+/// Where statements belong in the paths of what is within them.
+struct Paths<'s> {
+    statements: &'s [Span],
+    /// The frames of the innermost recorded call around each.
+    calls: Vec<Option<Vec<Frame>>>,
+}
+
+impl<'s> Paths<'s> {
+    fn new(statements: &'s [Span], below: impl Fn(&CallRow) -> Option<Vec<Frame>>) -> Self {
+        let calls = statements.iter().map(|of| of.call.as_ref().and_then(&below)).collect();
+        Self { statements, calls }
+    }
+
+    /// The path of something within a statement, with the frames of that and of those around it.
+    fn within(&self, mut path: Vec<Frame>, statement: Option<usize>) -> Vec<Frame> {
+        let at = |(place, of): (usize, &Span)| {
+            let call = self.calls.get(place)?.as_ref()?;
+            path.starts_with(call).then(|| (call.len(), of.frame.clone()))
+        };
+        let frames: Vec<_> = outwards(self.statements, statement).filter_map(at).collect();
+        // The innermost first: it does not move the place of one around it.
+        for (place, frame) in frames {
+            path.insert(place, frame);
         }
+        path
     }
 }
 
@@ -281,9 +230,4 @@ fn path_below(names: &Names, call: &CallRow, row: &CallRow) -> Option<Vec<Method
     let is_below = inner.len() > outer;
     inner.truncate((inner.len() + 1).checked_sub(outer)?);
     (is_below && inner.last() == Some(&call.method)).then_some(inner)
-}
-
-/// When a call ended.
-pub(super) fn end(row: &CallRow) -> u64 {
-    row.start_ns.saturating_add(row.total_ns)
 }

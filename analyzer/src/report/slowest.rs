@@ -22,7 +22,8 @@ use log_format::rows::{CallRow, Exit};
 
 use crate::input::problems::Problems;
 use crate::input::runs::RunInput;
-use crate::report::slow_tree::{OpenTree, add_events, end};
+use crate::report::slow_tree::{OpenTree, add_events};
+use crate::report::spans::end;
 use crate::run::names::Names;
 use crate::run::records::{RecordFilter, read_records};
 use crate::run::selection::Selection;
