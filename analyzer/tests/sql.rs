@@ -13,7 +13,7 @@ use common::sql_shop::{
 };
 use common::*;
 use log_format::names::Table;
-use log_format::rows::{CallRow, LockKind, LockWaitRow, SlowSqlRow, counter as name};
+use log_format::rows::{CallRow, Exit, LockKind, LockWaitRow, SlowSqlRow, counter as name};
 use log_format::writer::one_line;
 use serde_json::{Value, json};
 
@@ -54,7 +54,10 @@ fn statements_are_summed_up_by_text_and_database() {
     ];
     assert_eq!(rows(&logs, &[]), expected);
     let top = logs.analyze(&["logs", "--top", "2"]).quiet();
-    assert_eq!(top.matches("    and 5 more rows\n").count(), 2, "{top}");
+    assert!(
+        top.contains("    and 5 more rows\n") && top.contains("    and 7 more rows\n"),
+        "{top}"
+    );
 }
 
 #[test]
@@ -84,7 +87,7 @@ fn json_has_the_slowest_executions() {
     assert_eq!(sql["statements"][0]["url"], SHOP);
     let slowest = sql["slowest"].as_array().unwrap();
     let ms: Vec<u64> = slowest.iter().map(|slow| slow["total_ns"].as_u64().unwrap() / MS).collect();
-    assert_eq!(ms, [30, 22, 18, 14, 12, 11, 7]);
+    assert_eq!(ms, [900, 30, 22, 18, 14, 12, 11, 7, 3]);
     let method = |class: &str, method: &str, descriptor: &str| json!({"class": class, "method": method, "descriptor": descriptor});
     let count = method(STOCK, "count", "(I)J");
     let pay = method(ORDER, "pay", "(ILjava/lang/String;)Z");
@@ -102,9 +105,10 @@ fn json_has_the_slowest_executions() {
         "path": [count, pay],
         "stack": [driver, count, pay],
     });
-    assert_eq!(slowest[2], expected);
-    assert_eq!((&slowest[3]["exit"], &slowest[0]["literal_text"]), (&"throw".into(), &Value::Null));
-    assert_eq!(slowest[6]["path"], json!([]));
+    assert_eq!(slowest[3], expected);
+    assert_eq!((&slowest[4]["exit"], &slowest[1]["literal_text"]), (&"throw".into(), &Value::Null));
+    assert_eq!(slowest[0]["exit"], "unfinished");
+    assert_eq!(slowest[7]["path"], json!([]));
 }
 
 #[test]
@@ -120,15 +124,16 @@ fn statements_are_selected_by_time_thread_and_method() {
         json!([long(), 1, 0, 30_000, 30_000, 30_000, 30_000, [["pay", 1]]]),
         json!([BY_ID, 1, 0, 18_000, 18_000, 18_000, 18_000, [["count", 1]]]),
         json!([HOSTILE, 1, 1, 14_000, 14_000, 14_000, 14_000, [["reserve", 1]]]),
+        json!([INSERT, 1, 0, 3_000, 3_000, 3_000, 3_000, [["pay", 1]]]),
     ];
     assert_eq!(rows(&logs, &["--thread", "exec-1"]), of_thread);
     let text = logs.analyze(&["logs", "--thread", "exec-1"]).quiet();
     assert!(text.contains("SQL statements with --thread are those at or over the"), "{text}");
-    let heading = "\nSQL statements by total time, slow ones alone: 62.0 ms in 3 executions\n";
+    let heading = "\nSQL statements by total time, slow ones alone: 65.0 ms in 4 executions\n";
     assert!(text.contains(heading), "{text}");
     // Times shorter than an interval have only slow executions too.
     let short = ["--from", "14:00:05", "--to", "14:00:06"];
-    assert_eq!(rows(&logs, &short).len(), 3);
+    assert_eq!(rows(&logs, &short).len(), 4);
     // --exit and --above have no effect.
     assert_eq!(rows(&logs, &["--above", "50ms"]), rows(&logs, &[]));
     assert_eq!(rows(&logs, &["--exit", "throw"]), rows(&logs, &[]));
@@ -140,9 +145,51 @@ fn without_statistics_slow_executions_count() {
     fs::remove_file(logs.run(RUN, "web07", 4242).file(T14, Table::Sql)).unwrap();
     let json = logs.analyze(&["logs", "--format", "json"]).json();
     let sql = &json["sql"];
-    assert_eq!((&sql["figures_of"], &sql["executions"]), (&"slow_executions".into(), &7.into()));
+    assert_eq!((&sql["figures_of"], &sql["executions"]), (&"slow_executions".into(), &8.into()));
     let notes = json["notes"].to_string();
     assert!(notes.contains("SQL statements without statistics of this time are those"), "{notes}");
+}
+
+/// They have no length yet.
+#[test]
+fn unfinished_executions_are_in_no_figures() {
+    let logs = shop();
+    let minute = ["--from", "14:01", "--thread", "exec-2"];
+    let ended = [json!([BY_ID, 2, 0, 23_000, 11_500, 12_000, 12_000, [["count", 2]]])];
+    assert_eq!(rows(&logs, &minute), ended);
+    let json =
+        logs.analyze(&[&["logs", "--format", "json", "--by", "minute"], &minute[..]].concat());
+    let groups = json.json()["sql"]["groups"].clone();
+    assert_eq!((&groups[0]["executions"], &groups[0]["total_ns"]), (&2.into(), &(23 * MS).into()));
+}
+
+/// An application that hangs has nothing else.
+#[test]
+fn unfinished_executions_alone_are_shown() {
+    let logs = shop();
+    let alone = ["logs", "--from", "14:01:59", "--to", "14:02"];
+    let text = logs.analyze(&alone).quiet();
+    let line = "    900 ms  at 2026-11-20T14:01:59.000Z in thread exec-2 #2, unfinished\n";
+    assert!(text.contains(line) && !text.contains("SQL statements by total time"), "{text}");
+    let json = logs.analyze(&[&alone[..], &["--format", "json"]].concat()).json();
+    let sql = &json["sql"];
+    assert_eq!((&sql["executions"], &sql["statements"]), (&0.into(), &json!([])));
+    assert_eq!(
+        (&sql["slowest"][0]["exit"], sql["slowest"][1].is_null()),
+        (&"unfinished".into(), true)
+    );
+}
+
+/// The statement's time so far was taken after the call's.
+#[test]
+fn an_unfinished_statement_is_in_the_tree_of_its_call() {
+    let logs = shop();
+    let pay = CallRow { exit: Exit::Unfinished, ..slow(0, 1, 500, 480) };
+    let run = slow_call(&logs, &[slow(110, 4, 20, 20), pay]);
+    fs::remove_file(run.file(T14, Table::SlowSql)).unwrap();
+    let unfinished = slow_sql(SLOW + 100 * MS, 1, 4, 410 * MS, 1);
+    run.rows(T14, &[SlowSqlRow { exit: Exit::Unfinished, ..unfinished }]);
+    assert_golden("sql_unfinished.txt", &tree(&logs, &["--unfinished"]));
 }
 
 #[test]
@@ -162,10 +209,7 @@ fn json_has_statements_by_group() {
     assert_eq!((minutes.len(), sum), (9, 149_400_000));
     assert_eq!(minutes[8], json!(["2026-11-20T14:01Z", BY_ID, "count", 2, 23 * MS]));
     let threads = groups("thread");
-    assert_eq!(
-        (threads.len(), &threads[0]),
-        (7 - 1, &json!(["exec-1 #1", long(), "pay", 1, 30 * MS]))
-    );
+    assert_eq!((threads.len(), &threads[0]), (7, &json!(["exec-1 #1", long(), "pay", 1, 30 * MS])));
     assert_eq!(groups("class"), [Value::Null; 0]);
 }
 
@@ -188,7 +232,7 @@ fn statements_of_two_runs_add_up() {
     let [one, two] = [RUN, "20261120T150000Z-web08-17"].map(|run| format!("logs/{run}"));
     let turned = logs.analyze(&[&two, &one, "--format", "json"]).json();
     assert_eq!(turned["sql"]["statements"], json["sql"]["statements"]);
-    let slow = &json["sql"]["slowest"][2];
+    let slow = &json["sql"]["slowest"][3];
     let run = (&slow["run"], &slow["thread"], &slow["text"]);
     assert_eq!(run, (&"20261120T150000Z-web08-17".into(), &"exec-9 #1".into(), &BY_ID.into()));
 }
@@ -294,7 +338,8 @@ fn each_statement_is_whole_in_csv_and_html() {
     };
     let statements = of("SQL statements by total time");
     assert_eq!((&statements[1][0], &statements[2][0]), (&long().into(), &one_line(HOSTILE).into()));
-    assert_eq!(of("The slowest SQL statements").len(), 7);
+    let slowest = of("The slowest SQL statements");
+    assert_eq!((slowest.len(), &slowest[0][4]), (9, &"unfinished".into()));
     assert!(!page.contains("<b>\u{1b}"));
 }
 

@@ -456,6 +456,18 @@ pub enum Exit {
     Unfinished,
 }
 
+impl Exit {
+    /// Its name in the log.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Return => "return",
+            Self::Throw => "throw",
+            Self::Unfinished => "unfinished",
+        }
+    }
+}
+
 /// What a thread waited for.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,

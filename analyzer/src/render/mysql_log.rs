@@ -5,14 +5,14 @@
 //! ```
 //!
 //! `true` says that times are in nanoseconds; TProfiler has no time behind it. A line `=` ends each run, as it ends
-//! each of TProfiler's periods.
+//! each of TProfiler's periods. Statements that had not ended are not in it: it could not mark them.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::Path;
 use std::sync::Arc;
 
-use log_format::rows::SlowSqlRow;
+use log_format::rows::{Exit, SlowSqlRow};
 use log_format::writer::one_line;
 
 use super::output::to_file;
@@ -67,7 +67,8 @@ fn write_run(
     let methods = SiteMethods::new(&names, run, selection);
     let mut written = Ok(());
     each_slow_sql(run, selection, &names, problems, |row: SlowSqlRow| {
-        if written.is_err() || !methods.takes(innermost(row.stack, &names)) {
+        let is_selected = methods.takes(innermost(row.stack, &names));
+        if written.is_err() || !is_selected || row.exit == Exit::Unfinished {
             return;
         }
         let statement = statements.statement(row.statement);

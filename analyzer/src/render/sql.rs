@@ -11,7 +11,7 @@ use serde::Serialize;
 use super::json_rows::{Key, Name};
 use super::labels::Labels;
 use super::short_table::ShortTable;
-use super::text_parts::{WIDTH, heading, number, wrapped};
+use super::text_parts::{WIDTH, ended, heading, number, wrapped};
 use crate::options::By;
 use crate::options::zone::Zone;
 use crate::report::groups::percent;
@@ -49,11 +49,16 @@ const CELL: usize = 4_000;
 
 /// Writes the sections of a text.
 pub(super) fn text(report: &Report, labels: &Labels, out: &mut dyn Write) -> io::Result<()> {
+    if !report.events.sql.statements.is_empty() {
+        by_total_time(report, labels, out)?;
+    }
+    slowest(report, labels, out)
+}
+
+/// Writes the statements with their figures.
+fn by_total_time(report: &Report, labels: &Labels, out: &mut dyn Write) -> io::Result<()> {
     let sql = &report.events.sql;
     let statements = &sql.statements;
-    if statements.is_empty() {
-        return Ok(());
-    }
     writeln!(out)?;
     heading(out, &title(sql))?;
     let heads: String = COLUMNS.iter().map(|(name, width)| format!("{name:>width$}")).collect();
@@ -71,8 +76,7 @@ pub(super) fn text(report: &Report, labels: &Labels, out: &mut dyn Write) -> io:
         }
         wrapped(out, "       from ", &" ".repeat(9), &callers(times, CALLERS, labels))?;
     }
-    more(statements.len(), shown, out)?;
-    slowest(report, labels, out)
+    more(statements.len(), shown, out)
 }
 
 /// Writes the slowest executions.
@@ -89,7 +93,7 @@ fn slowest(report: &Report, labels: &Labels, out: &mut dyn Write) -> io::Result<
         let run = report.read.runs.get(slow.run).filter(|_| report.read.runs.len() > 1);
         let run = run.map(|run| format!(" in {run}")).unwrap_or_default();
         let start = report.layout.zone.text_ms(slow.start_ns);
-        let exit = if slow.exit == Exit::Throw { ", ended with an exception" } else { "" };
+        let exit = ended(slow.exit);
         let line = format!("at {start} in thread {}{run}{exit}", slow.thread);
         let time = format!("{:>12}  ", duration(slow.total_ns));
         wrapped(out, &time, &" ".repeat(16), &one_line(&line))?;
@@ -207,17 +211,13 @@ pub(super) fn short_tables(sql: &SqlReport, zone: &Zone, labels: &Labels) -> Vec
     };
     let slow = |slow: &SlowSql| {
         let (took, began) = (duration(slow.total_ns), zone.text_ms(slow.start_ns));
-        let (thread, exit) = (slow.thread.clone(), exit(slow.exit).to_owned());
+        let (thread, exit) = (slow.thread.clone(), slow.exit.name().to_owned());
         vec![one_line(slow.text()), took, began, thread, exit, path(slow, labels)]
     };
     let statements = ShortTable::wide(title(sql), &STATEMENTS, &sql.statements, CELL, row);
     let heading = "The slowest SQL statements".to_owned();
     let slowest = ShortTable::wide(heading, &SLOWEST, &sql.slowest, CELL, slow);
     statements.into_iter().chain(slowest).collect()
-}
-
-fn exit(exit: Exit) -> &'static str {
-    if exit == Exit::Throw { "throw" } else { "return" }
 }
 
 /// SQL statements in JSON.
@@ -269,7 +269,7 @@ struct SlowRow<'r> {
     start: String,
     start_ns: u64,
     total_ns: u64,
-    exit: &'static str,
+    exit: Exit,
     /// The innermost first.
     path: Vec<Name<'r>>,
     /// Likewise.
@@ -291,7 +291,7 @@ struct SqlOfGroup<'r> {
 impl<'r> JsonSql<'r> {
     /// Nothing if there are no statements.
     pub(super) fn new(sql: &'r SqlReport, read: &'r ReadSummary, by: By) -> Option<Self> {
-        (!sql.statements.is_empty()).then(|| Self {
+        (!sql.is_empty()).then(|| Self {
             figures_of: figures_of(sql.of_slow),
             total_ns: sql.total_ns,
             executions: sql.executions,
@@ -348,7 +348,7 @@ impl<'r> SlowRow<'r> {
             start: utc_text(slow.start_ns),
             start_ns: slow.start_ns,
             total_ns: slow.total_ns,
-            exit: exit(slow.exit),
+            exit: slow.exit,
             path: slow.path.iter().map(Name::new).collect(),
             stack: slow.stack.iter().map(Name::new).collect(),
         }

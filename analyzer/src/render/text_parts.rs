@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use anstyle::{AnsiColor, Style};
 use log_format::human::{count, duration, plural};
 use log_format::names::Hour;
+use log_format::rows::Exit;
 use log_format::writer::one_line;
 
 use crate::options::zone::hour_text;
@@ -25,6 +26,15 @@ const NAMES_SHOWN: usize = 5;
 pub(super) fn heading(out: &mut dyn Write, line: &str) -> io::Result<()> {
     let bold = Style::new().bold();
     writeln!(out, "{bold}{line}{bold:#}")
+}
+
+/// What follows a call or an SQL statement that did not return.
+pub(super) fn ended(exit: Exit) -> &'static str {
+    match exit {
+        Exit::Return => "",
+        Exit::Throw => ", ended with an exception",
+        Exit::Unfinished => ", unfinished",
+    }
 }
 
 /// Writes why there is nothing to show, as a warning: between notes, it is easily overlooked.

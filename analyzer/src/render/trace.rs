@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use log_format::ids::{MethodId, ThreadId};
 use log_format::names::{Table, utc_text};
-use log_format::rows::{CallRow, Exit};
+use log_format::rows::CallRow;
 use serde_json::{Value, json};
 
 use super::streamed::{self, EventFormat, Said, StreamError};
@@ -114,11 +114,7 @@ impl<'o> Trace<'o> {
         // If the clock was set back, a call may begin before the start.
         let before = row.start_ns < self.start_ns;
         let sign = if before { "-" } else { "" };
-        let exit = match row.exit {
-            Exit::Return => "return",
-            Exit::Throw => "throw",
-            Exit::Unfinished => "unfinished",
-        };
+        let exit = row.exit.name();
         let allocated = row.allocated_bytes.map(|of| format!(",\"allocated_bytes\":{of}"));
         let allocated = allocated.unwrap_or_default();
         let text = format!(

@@ -4,12 +4,11 @@ use std::cmp::Reverse;
 use std::collections::HashSet;
 use std::io::{self, Write};
 
-use log_format::rows::Exit;
 use log_format::writer::one_line;
 
 use super::collapsed::stacks;
 use super::labels::{Labels, nearest};
-use super::text_parts::{WIDTH, heading, nothing, number, wrapped};
+use super::text_parts::{WIDTH, ended, heading, nothing, number, wrapped};
 use crate::options::TreeOrder;
 use crate::report::Report;
 use crate::report::groups::percent;
@@ -137,11 +136,7 @@ fn origin(
     callers: usize,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    let exit = match call.exit {
-        Exit::Return => "",
-        Exit::Throw => ", ended with an exception",
-        Exit::Unfinished => ", unfinished",
-    };
+    let exit = ended(call.exit);
     let allocated = call.allocated_bytes.map(|of| format!(", allocated {}", bytes(of)));
     let allocated = allocated.unwrap_or_default();
     let line = format!("{}  {name}{exit}{allocated}", duration(call.total_ns));

@@ -49,13 +49,18 @@ pub(super) fn add_events(
         let mut texts: HashMap<StatementId, Arc<str>> = HashMap::new();
         each_within(run, begin_ns, end_ns, problems, |row: SlowSqlRow| {
             let trees = trees.get_mut(&row.thread).into_iter().flatten();
-            for tree in trees.filter(|tree| tree.is_around(row.start_ns, row.total_ns)) {
+            for tree in trees {
+                let ns = tree.ns_of(&row);
+                if !tree.is_around(row.start_ns, ns) {
+                    continue;
+                }
                 let text = texts.entry(row.statement);
                 let text =
                     text.or_insert_with(|| (*statements.statement(row.statement).text).into());
-                let frame = Frame::Statement(Arc::clone(text));
-                let span = Span::new(row.start_ns, row.total_ns, row.stack, frame);
+                let is_unfinished = row.exit == Exit::Unfinished;
+                let frame = Frame::Statement { text: Arc::clone(text), is_unfinished };
                 let throws = u64::from(row.exit == Exit::Throw);
+                let span = Span::new(row.start_ns, ns, row.stack, frame);
                 tree.statements.push(Span { throws, ..span });
             }
         });
@@ -90,6 +95,16 @@ impl<'r> OpenTree<'r> {
 
     fn is_around(&self, start_ns: u64, ns: u64) -> bool {
         self.call.start_ns <= start_ns && start_ns.saturating_add(ns) <= end(self.call)
+    }
+
+    /// How long a statement took. If the call is unfinished too, their times so far were not taken at the same time.
+    fn ns_of(&self, row: &SlowSqlRow) -> u64 {
+        match (row.exit, self.call.exit) {
+            (Exit::Unfinished, Exit::Unfinished) => {
+                row.total_ns.min(end(self.call).saturating_sub(row.start_ns))
+            }
+            _ => row.total_ns,
+        }
     }
 
     /// Adds a recorded call of the call's thread, if it is the call or within it.
@@ -149,7 +164,7 @@ impl<'r> OpenTree<'r> {
 
 /// Adds a wait or a statement below a path, and takes its time from the call or statement that it is of.
 fn add_span(tree: &mut CallTree, span: &Span, path: Vec<Frame>, figures: &PathFigures) {
-    let is_of_statement = matches!(path.last(), Some(Frame::Statement(_)));
+    let is_of_statement = matches!(path.last(), Some(Frame::Statement { .. }));
     let is_own = is_of_statement || span.is_of_call();
     tree.add_event(path.into_iter(), span.frame.clone(), figures, is_own);
 }

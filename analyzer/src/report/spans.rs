@@ -124,7 +124,7 @@ mod tests {
 
     fn spans(times: &[(u64, u64)]) -> Vec<Span> {
         let span = |(begin, end): &(u64, u64)| {
-            Span::new(*begin, end - begin, StackId::NONE, Frame::Statement("".into()))
+            Span::new(*begin, end - begin, StackId::NONE, Frame::Wait("".into()))
         };
         times.iter().map(span).collect()
     }

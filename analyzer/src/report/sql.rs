@@ -27,7 +27,7 @@ pub struct SqlReport {
     pub groups_of_slow: bool,
     /// See above.
     pub groups: Vec<GroupRow<SqlSite>>,
-    /// The slowest executions, the slowest first.
+    /// The slowest executions, the slowest first. Those that had not ended are only here.
     pub slowest: Vec<SlowSql>,
 }
 
@@ -46,7 +46,8 @@ impl SqlReport {
     /// The report of these statements. Without statistics, or if only slow executions have what is selected, figures are
     /// of the slow ones.
     pub(crate) fn new(mut sums: SqlSums, label: impl Fn(Group) -> Option<String>) -> Self {
-        let of_slow = sums.all.is_empty() && !sums.slow.is_empty();
+        let slowest = sums.slowest.into_vec();
+        let of_slow = sums.all.is_empty() && !slowest.is_empty();
         let figures = std::mem::take(if of_slow { &mut sums.slow } else { &mut sums.all });
         // Statistics have no threads.
         let groups_of_slow = of_slow || sums.groups.is_empty();
@@ -80,8 +81,14 @@ impl SqlReport {
             statements,
             groups_of_slow,
             groups: groups.rows(label),
-            slowest: sums.slowest.into_vec(),
+            slowest,
         }
+    }
+
+    /// Whether there are none, ended or not.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.statements.is_empty() && self.slowest.is_empty()
     }
 
     /// What the figures lack, for a heading; empty if they have all executions.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use log_format::ids::{MethodId, StatementId, ThreadId};
 use log_format::names::Table;
 use log_format::reader::BadRow;
-use log_format::rows::{SlowSqlRow, SqlRow, StatementRow};
+use log_format::rows::{Exit, SlowSqlRow, SqlRow, StatementRow};
 
 use crate::input::problems::Problems;
 use crate::input::runs::RunInput;
@@ -57,8 +57,8 @@ impl StatementNames {
     }
 }
 
-/// Adds the selected statements of the run at index `place` in the list of runs, each to its group. Returns the names of
-/// their threads if these are groups.
+/// Adds the selected statements of the run at index `place` in the list of runs, each to its group. Those that had not
+/// ended are in no figures. Returns the names of their threads if these are groups.
 pub fn read_sql(
     run: &RunInput,
     place: usize,
@@ -97,11 +97,13 @@ pub fn read_sql(
         if !methods.takes(key.1) {
             return;
         }
-        slow.entry(key).or_default().add_slow_sql(&row);
-        if selection.by == By::Thread {
-            threads.entry(row.thread).or_insert_with(|| names.thread(row.thread));
+        if row.exit != Exit::Unfinished {
+            slow.entry(key).or_default().add_slow_sql(&row);
+            slow_groups.add(group(row.start_ns, row.thread), &key, 1, row.total_ns);
+            if selection.by == By::Thread {
+                threads.entry(row.thread).or_insert_with(|| names.thread(row.thread));
+            }
         }
-        slow_groups.add(group(row.start_ns, row.thread), &key, 1, row.total_ns);
         if sums.slowest.is_long(row.total_ns) {
             let length = Length { ns: row.total_ns, start_ns: row.start_ns, run: place };
             let (thread, stack) = (names.thread(row.thread), stacks.of(&row));

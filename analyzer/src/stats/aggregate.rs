@@ -89,7 +89,7 @@ impl Figures {
         self.hist.merge(&row.hist);
     }
 
-    /// Adds one slow execution of an SQL statement.
+    /// Adds one slow execution of an SQL statement that has ended.
     pub fn add_slow_sql(&mut self, row: &SlowSqlRow) {
         let throws = u64::from(row.exit == Exit::Throw);
         self.add(1, throws, row.total_ns, row.total_ns, row.total_ns);

@@ -38,8 +38,13 @@ pub enum Frame {
     Unrecorded,
     /// Waits for a lock or for something else: `blocked on com.shop.Stock by exec-7`.
     Wait(Arc<str>),
-    /// The text of an SQL statement.
-    Statement(Arc<str>),
+    /// An SQL statement.
+    Statement {
+        /// Its text.
+        text: Arc<str>,
+        /// Whether it had not ended when recording stopped.
+        is_unfinished: bool,
+    },
 }
 
 /// Sums of the recorded calls of one path.

@@ -66,13 +66,13 @@ impl SlowSql {
 pub struct SqlSums {
     /// Statistics of all executions; each counts as a call, all of it self time.
     pub all: HashMap<SqlSite, Figures>,
-    /// The same of the slow ones alone.
+    /// The same of the slow ones alone that have ended.
     pub slow: HashMap<SqlSite, Figures>,
     /// The executions of each group and their time, of all and of the slow ones.
     pub groups: GroupSums<SqlSite>,
     /// See `groups`.
     pub slow_groups: GroupSums<SqlSite>,
-    /// The slowest executions.
+    /// The slowest executions, ended or not.
     pub slowest: Longest<SlowSql>,
 }
 

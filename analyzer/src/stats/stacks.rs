@@ -74,8 +74,9 @@ impl Stacks {
                         Frame::Method(method) => stacks.frame(label(method), Some(method.clone())),
                         Frame::Unrecorded => stacks.frame(without_record.to_owned(), None),
                         Frame::Wait(label) => stacks.frame(label.to_string(), None),
-                        Frame::Statement(text) => {
-                            stacks.frame(format!("SQL {}", shortened(text, statement_width)), None)
+                        Frame::Statement { text, is_unfinished } => {
+                            let label = statement(text, *is_unfinished, statement_width);
+                            stacks.frame(label, None)
                         }
                         Frame::NotKept | Frame::Root => stacks.frame(NOT_KEPT.to_owned(), None),
                     });
@@ -207,6 +208,12 @@ impl Stacks {
             }
         }
     }
+}
+
+/// The label of an SQL statement.
+fn statement(text: &str, is_unfinished: bool, width: usize) -> String {
+    let exit = if is_unfinished { ", unfinished" } else { "" };
+    format!("SQL {}{exit}", shortened(text, width.saturating_sub(exit.len())))
 }
 
 /// The part of a tree below the methods that `pattern` matches, which become the outermost.

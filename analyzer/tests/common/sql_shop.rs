@@ -69,10 +69,11 @@ pub fn slow_sql(
 /// count             |=================================================|
 /// reserve                             |===============|
 /// SQL                    |= BY_ID ==|     |= HOSTILE =|                    |= the long one =|
+/// SQL                                                                           |INSERT|
 /// ```
 ///
-/// Other executions: of exec-2, at the same time, and two a minute later; one of a statement without a name; and of no
-/// measured method, `[unknown statement]` and `[other statements]`.
+/// Other executions: of exec-2, at the same time, two a minute later, and one that had not ended when recording did; one
+/// of a statement without a name; and of no measured method, `[unknown statement]` and `[other statements]`.
 pub fn shop() -> Logs {
     let logs = Logs::new();
     let run = logs.run(RUN, "web07", 4242);
@@ -142,6 +143,8 @@ fn executions(run: &RunFolder) {
         text: "update stock set count = 3,\\u000a note = 'it''s'".into(),
         ..slow_sql(SLOW + 31 * MS, 1, 2, 14 * MS, 3)
     };
+    let unfinished =
+        SlowSqlRow { exit: Exit::Unfinished, ..slow_sql(T14 + MIN + 59 * S, 2, 1, 900 * MS, 2) };
     let literal = SlowSqlRow {
         text: "select * from orders where id = 17".into(),
         ..slow_sql(SLOW + 12 * MS, 1, 1, 18 * MS, 2)
@@ -151,11 +154,14 @@ fn executions(run: &RunFolder) {
         &[
             literal,
             threw,
+            // The inner one ends first.
+            slow_sql(SLOW + 91 * MS, 1, 4, 3 * MS, 1),
             slow_sql(SLOW + 65 * MS, 1, 3, 30 * MS, 1),
             slow_sql(SLOW + 20 * MS, 2, 3, 22 * MS, 1),
             slow_sql(T14 + MIN + 10 * S, 2, 1, 12 * MS, 2),
             slow_sql(T14 + MIN + 20 * S, 2, 1, 11 * MS, 2),
             slow_sql(T14 + 30 * S, 2, 5, 7 * MS, 0),
+            unfinished,
         ],
     );
 }
