@@ -74,7 +74,8 @@ fn no_line_is_too_long_and_none_has_control_characters() {
 #[test]
 fn the_first_screen_has_one_line() {
     let text = shop().analyze(&["logs"]).quiet();
-    let line = format!("\nSQL: 114 executions, 149 ms, slowest 30.0 ms ({}", &long()[..20]);
+    let line =
+        format!("\nSQL: 114 executions (2 threw), 149 ms, slowest 30.0 ms ({}", &long()[..15]);
     assert!(first_screen(&text).contains(&line), "{text}");
 }
 
@@ -129,7 +130,8 @@ fn statements_are_selected_by_time_thread_and_method() {
     assert_eq!(rows(&logs, &["--thread", "exec-1"]), of_thread);
     let text = logs.analyze(&["logs", "--thread", "exec-1"]).quiet();
     assert!(text.contains("SQL statements with --thread are those at or over the"), "{text}");
-    let heading = "\nSQL statements by total time, slow ones alone: 65.0 ms in 4 executions\n";
+    let heading =
+        "\nSQL statements by total time, slow ones alone: 65.0 ms in 4 executions (1 threw)\n";
     assert!(text.contains(heading), "{text}");
     // Times shorter than an interval have only slow executions too.
     let short = ["--from", "14:00:05", "--to", "14:00:06"];

@@ -29,7 +29,7 @@ const COLUMNS: [(&str, usize); 8] = [
     ("throws", 10),
     ("total", 12),
     ("total %", 9),
-    ("mean", 10),
+    ("avg", 10),
     ("p50", 10),
     ("p99", 10),
     ("max", 10),
@@ -119,7 +119,7 @@ pub(super) fn in_short(sql: &SqlReport) -> Option<String> {
     let slowest = sql.with_slowest()?;
     let line = format!(
         "SQL: {}, {}, slowest {}",
-        executions(sql.executions),
+        executions(sql),
         duration(sql.total_ns),
         duration(slowest.figures.max_ns)
     );
@@ -129,11 +129,13 @@ pub(super) fn in_short(sql: &SqlReport) -> Option<String> {
 
 fn title(sql: &SqlReport) -> String {
     let (total, lacks) = (duration(sql.total_ns), sql.lacks());
-    format!("SQL statements by total time{lacks}: {total} in {}", executions(sql.executions))
+    format!("SQL statements by total time{lacks}: {total} in {}", executions(sql))
 }
 
-fn executions(number: u64) -> String {
-    plural(number, "execution", "executions")
+/// How many executions there are, and how many of them threw.
+fn executions(sql: &SqlReport) -> String {
+    let all = plural(sql.executions, "execution", "executions");
+    if sql.throws == 0 { all } else { format!("{all} ({} threw)", count(sql.throws.into())) }
 }
 
 fn figures(times: &StatementTimes, sql: &SqlReport) -> [String; 8] {
@@ -195,7 +197,7 @@ pub(super) fn short_tables(sql: &SqlReport, zone: &Zone, labels: &Labels) -> Vec
         "throws",
         "total",
         "total %",
-        "mean",
+        "avg",
         "p50",
         "p99",
         "max",
