@@ -3,7 +3,8 @@
 //!
 //! Each class has a number, and each of its methods with a probe an id. Whether the class is a statement, a connection
 //! or a driver is not known before its supertypes are: when it is prepared, they say so of it and of its superclasses,
-//! which may have methods that only a subclass makes those of a statement. The JIT drops the probes of others.
+//! which may have methods that only a subclass makes those of a statement. The JIT drops the probes of final classes that
+//! are none; of others, a guard stays, which loads a byte: a subclass that is a statement may come at any time.
 #![allow(unsafe_code)]
 
 use std::collections::{HashMap, HashSet};
@@ -28,7 +29,10 @@ use crate::stderr::message;
 const IDS: u32 = 8;
 const _: () = assert!(IDS as usize == StatementMethod::ALL.len());
 const MOST_CLASSES: u32 = MOST_IDS / IDS;
-/// A class that is no statement for so long is taken for none. Of a superclass, the JVM prepares the subclass soon.
+const ACC_FINAL: u16 = 0x10;
+/// More classes are not loaded.
+const MOST_REFERENCES: jni::jint = 65_536;
+/// A final class that is no statement for so long is none.
 const DECIDED: Duration = Duration::from_secs(10);
 
 const INTERFACES: [&str; 3] =
@@ -51,7 +55,7 @@ struct Classes {
     /// Those that are statements, connections or drivers, and their superclasses.
     /// Whether that is true of objects of subclasses only.
     matching: HashMap<ClassKey, bool>,
-    /// Those with a number of which that is not known yet, and since when.
+    /// Final ones with a number of which that is not known yet, and since when.
     undecided: Vec<(u32, ClassKey, Instant)>,
 }
 
@@ -110,7 +114,7 @@ pub(crate) fn begin(jvmti: &Jvmti, jni: &JniEnv) -> Result<(), JvmError> {
 }
 
 fn for_each_loaded(jvmti: &Jvmti, jni: &JniEnv, with: unsafe fn(&Jvmti, &JniEnv, jni::jclass)) {
-    let _frame = jni.push_local_frame(16);
+    let _frame = jni.push_local_frame(MOST_REFERENCES);
     for class in jvmti.get_loaded_classes().unwrap_or_default() {
         // SAFETY: a live reference of this thread, which is not used after this.
         unsafe {
@@ -226,7 +230,7 @@ impl Classes {
     }
 
     /// The number of a class, and what is known of it in `matching`; `None` if there are too many.
-    fn number(&mut self, class: &ClassKey) -> Option<(u32, Option<bool>)> {
+    fn number(&mut self, class: &ClassKey, is_final: bool) -> Option<(u32, Option<bool>)> {
         let matching = self.matching.get(class).copied();
         if let Some(number) = self.numbers.get(class) {
             return Some((*number, matching));
@@ -241,7 +245,7 @@ impl Classes {
             None => return None,
         };
         self.numbers.insert(class.clone(), number);
-        if matching.is_none() && left.is_none() {
+        if is_final && matching.is_none() && left.is_none() {
             self.undecided.push((number, class.clone(), Instant::now()));
         }
         Some((number, matching))
@@ -322,11 +326,12 @@ impl Selector for Selection<'_> {
         true
     }
 
-    fn id(&mut self, _: &ClassInfo<'_>, method: &MethodInfo<'_>) -> Option<ProbeId> {
+    fn id(&mut self, class: &ClassInfo<'_>, method: &MethodInfo<'_>) -> Option<ProbeId> {
         let of = StatementMethod::of(&method.name.to_str(), &method.descriptor.to_str())?;
         let place = StatementMethod::ALL.iter().position(|kind| *kind == of)?;
         if self.number.is_none() {
-            let number = classes().number(self.class);
+            let is_final = class.access_flags & ACC_FINAL != 0;
+            let number = classes().number(self.class, is_final);
             if number.is_none() && !ARE_TOO_MANY_TOLD.swap(true, Ordering::Relaxed) {
                 message!("sql: over {MOST_CLASSES} classes; statements of others are not seen");
             }

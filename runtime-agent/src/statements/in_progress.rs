@@ -10,8 +10,11 @@ use super::urls::UrlId;
 use crate::jvm::thread_key::ThreadKey;
 use crate::sys::memory::sharded::Sharded;
 
-/// Deeper calls are not noted: the outer ones count.
-const DEEPEST: usize = 8;
+/// Most calls of a thread in one another. Deeper ones are lost.
+const DEEPEST: usize = 1_000;
+/// The stack of a call may become so much shorter, in bytes, while it lasts: the JIT replaces its frame. Calls in one
+/// another may even share one.
+const SHRINKS: usize = 16 << 10;
 
 /// A call.
 #[derive(Clone, Copy, Debug)]
@@ -58,28 +61,17 @@ impl Call {
     }
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Calls {
-    calls: [Option<Call>; DEEPEST],
-    depth: usize,
-    /// Calls that are not noted.
-    deeper: u32,
-}
+/// The calls of a thread, the outermost first.
+#[derive(Debug)]
+struct Calls(Vec<Call>);
 
 impl Calls {
-    const NONE: Self = Self { calls: [None; DEEPEST], depth: 0, deeper: 0 };
-
-    fn last(&mut self) -> Option<&mut Call> {
-        self.calls.get_mut(self.depth.checked_sub(1)?)?.as_mut()
-    }
-
-    fn push(&mut self, mut call: Call) {
+    /// `false` if there are too many, or there is no memory.
+    fn push(&mut self, mut call: Call) -> bool {
         // The thread has left calls whose end was not seen: a probe had no stack left.
-        while call.stack != 0 && self.last().is_some_and(|last| last.stack <= call.stack) {
-            self.depth -= 1;
-            self.deeper = 0;
-        }
-        if let Some(outer) = self.last() {
+        let is_left = |last: &mut Call| call.stack != 0 && last.stack + SHRINKS < call.stack;
+        while self.0.pop_if(is_left).is_some() {}
+        if let Some(outer) = self.0.last() {
             // A driver uses a connection before it returns it.
             if call.url.is_none() {
                 call.url = outer.url;
@@ -89,26 +81,20 @@ impl Calls {
                 call.method = outer.method;
             }
         }
-        match self.calls.get_mut(self.depth) {
-            Some(place) => {
-                *place = Some(call);
-                self.depth += 1;
-            }
-            None => self.deeper += 1,
+        let has_room = self.0.len() < DEEPEST && self.0.try_reserve(1).is_ok();
+        if has_room {
+            self.0.push(call);
         }
+        has_room
     }
 
     /// Ends the innermost call of a method with this id.
     fn pop(&mut self, id: u32) -> Option<Call> {
-        if self.deeper > 0 {
-            self.deeper -= 1;
-            return None;
-        }
         // The ends of those above it were not seen.
-        let is_it = |call: &Option<Call>| call.is_some_and(|call| call.id == id);
-        self.depth = self.calls.iter().take(self.depth).rposition(is_it)?;
-        let mut ended = self.calls.get(self.depth).copied().flatten()?;
-        if let Some(outer) = self.last()
+        let at = self.0.iter().rposition(|call| call.id == id)?;
+        self.0.truncate(at + 1);
+        let mut ended = self.0.pop()?;
+        if let Some(outer) = self.0.last_mut()
             && outer.executes
             && ended.executes
         {
@@ -120,9 +106,11 @@ impl Calls {
 
 static CALLS: Sharded<Calls> = Sharded::new();
 
-/// A call begins; `false` if there is no memory.
+/// A call begins; `false` if it is not noted.
 pub(super) fn begin(key: ThreadKey, call: Call) -> bool {
-    CALLS.change_or_insert(key.number(), Calls::NONE, |calls| calls.push(call))
+    let mut is_noted = false;
+    CALLS.change_or_insert(key.number(), Calls(Vec::new()), |calls| is_noted = calls.push(call));
+    is_noted
 }
 
 /// The innermost call of a method with this id ends.
@@ -131,7 +119,7 @@ pub(super) fn end(key: ThreadKey, id: u32) -> Option<Call> {
     let mut is_last = false;
     CALLS.change(key.number(), |calls| {
         ended = calls.pop(id);
-        is_last = calls.depth == 0;
+        is_last = calls.0.is_empty();
     });
     // A platform thread keeps its place until it ends.
     if is_last && key.virtual_thread().is_some() {
@@ -144,7 +132,7 @@ pub(super) fn end(key: ThreadKey, id: u32) -> Option<Call> {
 pub(super) fn executing() -> Vec<(ThreadKey, Call)> {
     let mut all = Vec::new();
     CALLS.for_each(|key, calls| {
-        let calls = calls.calls.iter().take(calls.depth).rev().flatten().copied();
+        let calls = calls.0.iter().rev().copied();
         let mut executing = calls.filter(|call| call.executes);
         let innermost = executing.clone().next();
         let known = executing.find(|call| !call.text.id.is_none());
@@ -156,7 +144,7 @@ pub(super) fn executing() -> Vec<(ThreadKey, Call)> {
 /// Calls `visit` with the text of each call.
 pub(super) fn for_each_text(mut visit: impl FnMut(Text)) {
     CALLS.for_each(|_, calls| {
-        calls.calls.iter().take(calls.depth).flatten().for_each(|call| visit(call.text));
+        calls.0.iter().for_each(|call| visit(call.text));
     });
 }
 
@@ -252,19 +240,24 @@ mod tests {
     fn calls_whose_end_was_not_seen_are_forgotten() {
         let key = ThreadKey::new(79);
         let at = |stack, call: Call| Call { stack, ..call };
-        begin_all(key, &[at(1_000, call(1, 10, 7)), at(900, call(3, 20, 8))]);
+        begin_all(key, &[at(100_000, call(1, 10, 7)), at(90_000, call(3, 20, 8))]);
         // The end of the outer one is.
         assert_eq!(counted(key, &[1]), [7]);
         // The thread is less deep.
-        begin_all(key, &[at(900, call(3, 20, 8)), at(950, call(3, 20, 9))]);
+        begin_all(key, &[at(50_000, call(3, 20, 8)), at(90_000, call(3, 20, 9))]);
         assert_eq!(counted(key, &[3, 3]), [9]);
+        // Two calls are in one frame of the JIT's, or it has replaced the outer one's.
+        begin_all(key, &[at(90_000, call(1, 10, 7)), at(90_000, call(3, 20, 8))]);
+        begin_all(key, &[at(95_000, call(5, 30, 9))]);
+        assert_eq!(counted(key, &[5, 3, 1]), [9, 8, 7]);
     }
 
     #[test]
     fn very_deep_calls_are_not_noted() {
         let key = ThreadKey::new(80);
-        (0..20).for_each(|depth| begin_all(key, &[call(1, depth, 100 + depth)]));
-        let texts = counted(key, &[1; 20]);
+        let noted = (0..2_000).map(|depth| begin(key, call(1, depth, 100 + depth)));
+        assert_eq!(noted.filter(|is_noted| *is_noted).count(), DEEPEST);
+        let texts = counted(key, &[1; 2_000]);
         assert_eq!((texts.len(), texts.last()), (DEEPEST, Some(&100)));
     }
 

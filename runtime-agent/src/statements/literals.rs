@@ -15,6 +15,8 @@ const LONGEST_TAG: usize = 63;
 pub(crate) struct Dialect {
     /// `"..."` may be a literal, and `#` may begin a comment, as in MySQL; else the first is a name.
     pub is_mysql: bool,
+    /// What is in backquotes may be a literal, as in SQLite.
+    pub is_sqlite: bool,
 }
 
 /// The text with `?` for literals, without comments, with single spaces, and with `(?, ...)` for lists of literals.
@@ -51,11 +53,15 @@ impl<'t> Reader<'t> {
                 '\'' if self.is_q_quoted() => self.q_quoted()?,
                 '\'' => self.literal(c)?,
                 '"' if self.dialect.is_mysql => self.literal(c)?,
+                '`' if self.dialect.is_sqlite => self.literal(c)?,
                 '"' | '`' => self.name(c),
+                '$' if self.rest.starts_with("$$") && self.is_in_word() => return None,
                 '$' if !self.is_in_word() => self.dollar_quoted()?,
                 '-' if self.rest.starts_with("--") => self.skip_line()?,
                 '#' if self.dialect.is_mysql => self.skip_line()?,
-                '[' if self.has_quote_in_brackets() => return None,
+                '/' if self.rest.starts_with("//") => self.skip_line()?,
+                '[' if self.has_half_literal(']') => return None,
+                '{' if self.has_half_literal('}') => return None,
                 '/' if self.rest.starts_with("/*") => self.skip_comment()?,
                 '?' => {
                     self.push(c);
@@ -90,7 +96,7 @@ impl<'t> Reader<'t> {
 
     /// Whether the last character belongs to a name, so that what follows does, too.
     fn is_in_word(&self) -> bool {
-        self.out.ends_with(|c: char| c.is_alphanumeric() || matches!(c, '_' | '$' | '@'))
+        self.out.ends_with(|c: char| c.is_alphanumeric() || matches!(c, '_' | '$'))
     }
 
     fn space(&mut self) -> Certain {
@@ -117,16 +123,21 @@ impl<'t> Reader<'t> {
         ends_with("identified by ") || is_of_account && ends_with("password ")
     }
 
-    /// Whether this is `[Driver's name]`, as SQL Server and SQLite have names.
-    fn has_quote_in_brackets(&self) -> bool {
-        let inside = self.rest.get(1..).unwrap_or_default();
-        let inside = inside.split(']').next().unwrap_or_default();
-        inside.starts_with(|c: char| c.is_alphabetic() || c == '_') && inside.contains(['\'', '"'])
+    /// Whether a quote in brackets may not begin a literal: `[Driver's name]` of SQL Server and SQLite, `{it's a comment}`
+    /// of Informix.
+    fn has_half_literal(&self, end: char) -> bool {
+        let inside = self.rest.get(1..).unwrap_or_default().split(end).next().unwrap_or_default();
+        ['\'', '"'].iter().any(|quote| inside.matches(*quote).count() % 2 == 1)
     }
 
     fn literal(&mut self, quote: char) -> Certain {
+        let is_tripled = self.rest.get(..3).is_some_and(|three| three.chars().all(|c| c == quote));
         self.take(1);
         self.out.push('?');
+        // BigQuery's `\'\'\'it's\'\'\'`.
+        if is_tripled && !self.rest.get(2..).is_some_and(|rest| rest.starts_with(quote)) {
+            return None;
+        }
         loop {
             let Some(at) = self.rest.find([quote, '\\']) else {
                 self.rest = "";
@@ -307,7 +318,7 @@ mod tests {
         ] {
             assert_eq!(plain(text), expected, "{text}");
         }
-        let mysql = Dialect { is_mysql: true };
+        let mysql = Dialect { is_mysql: true, ..Dialect::default() };
         assert_eq!(without_literals("select \"secret\" # x", mysql), "select ?");
     }
 
@@ -325,9 +336,13 @@ mod tests {
             plain("select password from t where a = 1"),
             "select password from t where a = ?"
         );
+        assert_eq!(plain("select '''it's secret'''"), "select ?...");
+        assert_eq!(plain("select 1 // it's\n, 'secret'"), "select ?...");
+        assert_eq!(plain("select {it's} 'secret', {ts '2020'}"), "select...");
+        assert_eq!(plain("select {ts '2020'}, @12 // x\n, 2"), "select {ts ?}, @? , ?");
         assert_eq!(plain("select [Driver's name], 'secret'"), "select...");
         assert_eq!(plain("select 'a' -- x\r, 'b\nsecret'"), "select ?...");
-        let other = Dialect { is_mysql: true };
+        let other = Dialect { is_mysql: true, ..Dialect::default() };
         let of_other = |text| without_literals(text, other);
         assert_eq!(of_other("set a = a--5, n = 'x\nsecret'"), "set a = a...");
         assert_eq!(of_other("insert into #tmp values ('x\nsecret')"), "insert into...");
@@ -356,7 +371,7 @@ mod tests {
             "", "a", " -- x\n", "/* x */", " 'y' ", "\"n\"", "`n`", "[n]", " #x\n", " a--1 ", "$1",
             ":1", "x'5'", "\r\n", "1e5", "q",
         ];
-        for dialect in [false, true].map(|is_mysql| Dialect { is_mysql }) {
+        for dialect in [false, true].map(|is_mysql| Dialect { is_mysql, is_sqlite: is_mysql }) {
             for (form, secret) in forms.iter().flat_map(|form| inside.map(|secret| (*form, secret)))
             {
                 for (before, behind) in around.iter().flat_map(|a| around.map(|b| (*a, b))) {

@@ -99,7 +99,7 @@ pub(crate) fn second() {
 /// Forgets the texts that are in none of these keys, that no statement and no call has, and that came before the one with
 /// the number `last`. Returns the number of the last one.
 pub(crate) fn forget_texts(used: impl Iterator<Item = StatementKey>, last: u32) -> u32 {
-    let mut used: HashSet<TextId> = used.map(StatementKey::text).collect();
+    let mut used: HashSet<TextId> = used.map(|key| key.text).collect();
     objects::for_each(|object| _ = used.insert(object.text.id));
     in_progress::for_each_text(|text| _ = used.insert(text.id));
     texts::retain(&used, last)
@@ -107,7 +107,7 @@ pub(crate) fn forget_texts(used: impl Iterator<Item = StatementKey>, last: u32) 
 
 /// The database and the text of a key.
 pub(crate) fn name(key: StatementKey) -> (String, String) {
-    (urls::name(key.url()), texts::name(key.text()))
+    (urls::name(key.url), texts::name(key.text))
 }
 
 /// The text as it came, if that is kept.

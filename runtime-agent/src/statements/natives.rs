@@ -132,11 +132,14 @@ unsafe fn entered(jni: &JniEnv, id: u32, hash: u32, text: jni::jobject) {
 }
 
 fn left(jni: &JniEnv, id: u32, now: u64, threw: bool) {
+    if !kind(id).is_some_and(|kind| kind.executes() || kind.returns_object()) {
+        return;
+    }
     let Some(call) = in_progress::end(ThreadKey::of_current(jni), id) else { return };
     if !call.executes || call.is_counted_elsewhere {
         return;
     }
-    let statement = StatementKey::new(call.url, call.text.id);
+    let statement = StatementKey { text: call.text.id, url: call.url };
     let ticks = now.saturating_sub(call.began);
     if !sums::add(statement, call.method, ticks, threw) {
         LOST.fetch_add(1, Ordering::Relaxed);
@@ -150,7 +153,7 @@ fn left(jni: &JniEnv, id: u32, now: u64, threw: bool) {
 pub(crate) fn in_progress() -> Vec<Execution> {
     let of = |(thread, call): (ThreadKey, Call)| Execution {
         thread,
-        statement: StatementKey::new(call.url, call.text.id),
+        statement: StatementKey { text: call.text.id, url: call.url },
         raw: call.text.raw,
         began: call.began,
     };

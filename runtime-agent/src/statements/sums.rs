@@ -3,28 +3,24 @@
 use log_format::ids::MethodId;
 use rewriter::probe::OFFLINE;
 
-use super::texts::TextId;
-use super::urls::UrlId;
+use super::texts::{MOST_NUMBERS, TextId};
+use super::urls::{MOST as MOST_URLS, UrlId};
+use crate::instrument::methods::MAX_METHODS;
 use crate::probe::time_sum::TimeSum;
 use crate::sys::memory::sharded::Sharded;
 
+/// Bits of a method's number, and of a URL's.
+const METHOD_BITS: u32 = 20;
+const _: () = assert!(MAX_METHODS < 1 << METHOD_BITS);
+const URL_BITS: u32 = 12;
+const _: () = assert!(MOST_URLS < 1 << URL_BITS);
+const _: () = assert!(MOST_NUMBERS <= 1 << (u64::BITS - METHOD_BITS - URL_BITS));
+
 /// A text at a database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct StatementKey(u32);
-
-impl StatementKey {
-    pub(super) fn new(url: UrlId, text: TextId) -> Self {
-        Self(u32::from(url.get()) << 24 | text.get())
-    }
-
-    #[allow(clippy::cast_possible_truncation)] // The highest byte.
-    pub(super) const fn url(self) -> UrlId {
-        UrlId::new((self.0 >> 24) as u8)
-    }
-
-    pub(super) const fn text(self) -> TextId {
-        TextId::new(self.0 & 0xff_ffff)
-    }
+pub(crate) struct StatementKey {
+    pub(super) text: TextId,
+    pub(super) url: UrlId,
 }
 
 /// Executions of a statement from one method.
@@ -47,8 +43,11 @@ static SUMS: Sharded<StatementSum> = Sharded::new();
 
 /// Adds an execution; `false` if there is no memory.
 pub(super) fn add(key: StatementKey, method: MethodId, ticks: u64, threw: bool) -> bool {
-    let key = u64::from(key.0) << 32 | u64::from(method.get());
-    SUMS.change_or_insert(key, StatementSum::NONE, |sum| {
+    // Methods that the `rewrite` command instrumented have no names.
+    let method = if method.get() < OFFLINE { method.get() } else { 0 };
+    let number = u64::from(key.text.get()) << URL_BITS | u64::from(key.url.get());
+    let number = number << METHOD_BITS | u64::from(method);
+    SUMS.change_or_insert(number, StatementSum::NONE, |sum| {
         sum.times.add(ticks);
         sum.throws += u64::from(threw);
     })
@@ -56,12 +55,13 @@ pub(super) fn add(key: StatementKey, method: MethodId, ticks: u64, threw: bool) 
 
 /// Takes the sums since the last call.
 pub(crate) fn take() -> Vec<((StatementKey, MethodId), StatementSum)> {
-    let key = |(key, sum): (u64, StatementSum)| {
-        let [statement, method] = [key >> 32, key & 0xffff_ffff].map(|half| half.try_into().ok());
-        // Methods that the `rewrite` command instrumented have no names.
-        let method =
-            method.filter(|method| *method < OFFLINE).map_or(MethodId::NONE, MethodId::new);
-        Some(((StatementKey(statement?), method), sum))
+    let key = |(number, sum): (u64, StatementSum)| {
+        let bits = |from: u32, count: u32| {
+            u32::try_from(number >> from & ((1 << count) - 1)).unwrap_or_default()
+        };
+        let text = TextId::new(bits(METHOD_BITS + URL_BITS, u32::BITS));
+        let url = UrlId::new(u16::try_from(bits(METHOD_BITS, URL_BITS)).unwrap_or_default());
+        ((StatementKey { text, url }, MethodId::new(bits(0, METHOD_BITS))), sum)
     };
-    SUMS.take_all().into_iter().filter_map(key).collect()
+    SUMS.take_all().into_iter().map(key).collect()
 }

@@ -19,7 +19,7 @@ use crate::sys::memory::Account;
 /// Most texts at a time. Others are one: [`OTHERS`].
 const MOST: usize = 4_000;
 /// Numbers are below this.
-const MOST_NUMBERS: u32 = 1 << 24;
+pub(super) const MOST_NUMBERS: u64 = 1 << 32;
 /// Texts as they came whose number is known, in a generation.
 const MOST_KNOWN: usize = 8_192;
 /// So many texts with literals are kept in a generation, and so many characters of each.
@@ -87,7 +87,7 @@ impl Texts {
         }
         self.last = self.last.max(OTHERS.0);
         if self.numbers.len() >= MOST
-            || self.last + 1 >= MOST_NUMBERS
+            || u64::from(self.last) + 1 >= MOST_NUMBERS
             || !MEMORY.take(bytes_of(text))
         {
             return OTHERS;

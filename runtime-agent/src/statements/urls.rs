@@ -11,22 +11,22 @@ use super::literals::Dialect;
 use crate::jvm::java_strings;
 
 /// More are not told apart.
-const MOST: usize = 255;
+pub(super) const MOST: usize = 4_000;
 /// The longest, in characters.
 const LONGEST: usize = 200;
 /// Databases in which `"..."` is a name in any mode. Elsewhere it may be a literal.
 const WITH_QUOTED_NAMES: [&str; 6] = ["postgresql", "oracle", "h2", "db2", "derby", "hsqldb"];
 
 /// The number of a URL, from 1; 0 if it is not known.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct UrlId(u8);
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct UrlId(u16);
 
 impl UrlId {
-    pub(super) const fn new(number: u8) -> Self {
+    pub(super) const fn new(number: u16) -> Self {
         Self(number)
     }
 
-    pub(super) const fn get(self) -> u8 {
+    pub(super) const fn get(self) -> u16 {
         self.0
     }
 
@@ -60,7 +60,8 @@ fn number_of(url: &str) -> UrlId {
     if known.is_none() && index < MOST {
         urls.push(url.to_owned());
     }
-    u8::try_from(index + 1).map_or_else(|_| UrlId::default(), UrlId)
+    let number = u16::try_from(index + 1).ok().filter(|_| index < MOST);
+    number.map_or_else(UrlId::default, UrlId)
 }
 
 /// The URL with a number; empty if it is not known.
@@ -74,39 +75,42 @@ pub(super) fn dialect(id: UrlId) -> Dialect {
     let url = name(id);
     let database = url.strip_prefix("jdbc:").and_then(|url| url.split(':').next());
     let has_names = database.is_some_and(|database| WITH_QUOTED_NAMES.contains(&database));
-    Dialect { is_mysql: !has_names }
+    Dialect { is_mysql: !has_names, is_sqlite: database == Some("sqlite") }
 }
 
 /// A URL without user, password and parameters, in one line.
 fn without_secrets(url: &str) -> String {
+    const ENDS: [char; 9] = ['?', ';', '#', '(', '=', '&', ',', '|', ' '];
     let scheme = scheme(url);
     let rest = url.get(scheme.len()..).unwrap_or_default();
-    let end = rest.find(['?', ';', '#', '(', '=', '&', ',']).unwrap_or(rest.len());
-    let (kept, cut) = rest.split_at(end);
-    // A parameter behind a colon, as DB2 has them: only its name is left of it.
-    let kept = if cut.starts_with('=') {
-        kept.rfind([':', '/']).and_then(|at| kept.get(..at)).unwrap_or_default()
-    } else {
-        kept
-    };
-    // A password may have any of these characters.
-    if cut.contains('@') {
+    let (kept, cut) = rest.split_at(rest.find(ENDS).unwrap_or(rest.len()));
+    // A password may have any of these characters. Oracle's may be there without an @.
+    let is_oracle = scheme.starts_with("jdbc:oracle:");
+    if cut.contains('@') || is_oracle && !kept.contains('@') {
         return format!("{scheme}...");
     }
     let kept = match kept.rfind('@') {
         Some(at) => {
-            let slashes = if kept.starts_with("//") { "//" } else { "" };
-            format!("{slashes}{}", kept.get(at + 1..).unwrap_or_default())
+            // `thin:scott/tiger@host`
+            let kind = ["thin:", "oci:", "oci8:"].into_iter().find(|kind| kept.starts_with(kind));
+            let start = if kept.starts_with("//") { "//" } else { kind.unwrap_or_default() };
+            format!("{start}{}", kept.get(at + 1..).unwrap_or_default())
         }
         None => kept.to_owned(),
     };
+    // Parameters may follow behind a colon, as DB2 has them: behind that of a port.
+    let path = kept.strip_prefix("//").and_then(|rest| rest.find('/')).map(|at| at + 2);
+    let end = path.and_then(|path| Some(path + kept.get(path..)?.find(':')?));
+    // Else the last name before a value is one of a parameter.
+    let end = end.or_else(|| cut.starts_with('=').then(|| kept.rfind([':', '/']).unwrap_or(0)));
+    let kept = kept.get(..end.unwrap_or(kept.len())).unwrap_or_default();
     one_line(&format!("{scheme}{kept}")).chars().take(LONGEST).collect()
 }
 
-/// `jdbc:mysql:`, `jdbc:oracle:thin:`.
+/// `jdbc:mysql:`
 fn scheme(url: &str) -> &str {
     let mut end = 0;
-    for part in url.split_inclusive(':').take(3) {
+    for part in url.split_inclusive(':').take(2) {
         let Some(word) = part.strip_suffix(':') else { break };
         if word.is_empty() || !word.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'+') {
             break;
@@ -141,6 +145,11 @@ mod tests {
             ("jdbc:db2://db:50000/shop:user=u;password=x;", "jdbc:db2://db:50000/shop"),
             ("jdbc:sqlserver://db:1433;databaseName=shop;password=x", "jdbc:sqlserver://db:1433"),
             ("jdbc:own://u\n:x@db", "jdbc:own://db"),
+            ("jdbc:oracle:oci:scott/tiger", "jdbc:oracle:..."),
+            ("jdbc:firebirdsql:u:x@db:shop", "jdbc:firebirdsql:db:shop"),
+            ("jdbc:foo://h/d:user:x", "jdbc:foo://h/d"),
+            ("jdbc:foo://h:1/d|user:u|password:x", "jdbc:foo://h:1/d"),
+            ("jdbc:h2:file:C:/data/shop", "jdbc:h2:file:C:/data/shop"),
             ("x", "x"),
             ("", ""),
         ] {
@@ -156,10 +165,13 @@ mod tests {
             (number, name(number)),
             (number_of("jdbc:h2:mem:a"), "jdbc:h2:mem:a".to_owned())
         );
-        assert_eq!(dialect(number), Dialect { is_mysql: false });
-        assert_eq!(dialect(UrlId::default()), Dialect { is_mysql: true });
-        assert_eq!(dialect(number_of("jdbc:mariadb://db")), Dialect { is_mysql: true });
-        for other in 0..300 {
+        assert_eq!(dialect(number), Dialect::default());
+        assert_eq!(dialect(UrlId::default()), Dialect { is_mysql: true, is_sqlite: false });
+        assert_eq!(
+            dialect(number_of("jdbc:mariadb://db")),
+            Dialect { is_mysql: true, is_sqlite: false }
+        );
+        for other in 0..MOST + 9 {
             number_of(&format!("jdbc:h2:mem:{other}"));
         }
         assert!(number_of("jdbc:h2:mem:none").is_none());

@@ -36,7 +36,7 @@ use crate::probe::{self, CALIBRATION, mute, traced};
 
 /// Methods beyond this number get no ids, and so no probes: script engines keep making classes with new names,
 /// which must not take all memory.
-const MAX_METHODS: u32 = 1_000_000;
+pub(crate) const MAX_METHODS: u32 = 1_000_000;
 const _: () = assert!(MAX_METHODS < OFFLINE && MAX_METHODS < CALIBRATION.cast_unsigned());
 
 /// A loaded class, by its loader and its internal name.
