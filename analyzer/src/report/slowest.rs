@@ -10,7 +10,7 @@
 //! depth 2   call            made those that began after it; the others count on their own
 //! ```
 //!
-//! At each depth, only as many wait as are to be shown. Their trees come from a second reading, see [`super::slow_tree`].
+//! At each depth, only as many wait as are to be shown. Their trees come from a second reading, see `slow_tree`.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};

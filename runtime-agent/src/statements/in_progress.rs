@@ -8,10 +8,13 @@ use log_format::ids::MethodId;
 use super::texts::Text;
 use super::urls::UrlId;
 use crate::jvm::thread_key::ThreadKey;
+use crate::sys::memory::Account;
 use crate::sys::memory::sharded::Sharded;
 
 /// Most calls of a thread in one another. Deeper ones are lost.
 const DEEPEST: usize = 1_000;
+/// Room for so many at first: a pool's, the driver's, and those in it.
+const FEW: usize = 4;
 /// The stack of a call may become so much shorter, in bytes, while it lasts: the JIT replaces its frame. Calls in one
 /// another may even share one.
 const SHRINKS: usize = 16 << 10;
@@ -81,11 +84,29 @@ impl Calls {
                 call.method = outer.method;
             }
         }
-        let has_room = self.0.len() < DEEPEST && self.0.try_reserve(1).is_ok();
+        let has_room = self.0.len() < DEEPEST && self.make_room();
         if has_room {
             self.0.push(call);
         }
         has_room
+    }
+
+    fn make_room(&mut self) -> bool {
+        if self.0.len() < self.0.capacity() {
+            return true;
+        }
+        let before = self.bytes();
+        let more = self.0.len().max(FEW);
+        if !MEMORY.take(more * size_of::<Call>()) {
+            return false;
+        }
+        let is_done = self.0.try_reserve_exact(more).is_ok();
+        MEMORY.give((before + more * size_of::<Call>()).saturating_sub(self.bytes()));
+        is_done
+    }
+
+    fn bytes(&self) -> usize {
+        self.0.capacity() * size_of::<Call>()
     }
 
     /// Ends the innermost call of a method with this id.
@@ -104,7 +125,15 @@ impl Calls {
     }
 }
 
+impl Drop for Calls {
+    fn drop(&mut self) {
+        MEMORY.give(self.bytes());
+    }
+}
+
 static CALLS: Sharded<Calls> = Sharded::new();
+/// The memory of their lists.
+static MEMORY: Account = Account::new();
 
 /// A call begins; `false` if it is not noted.
 pub(super) fn begin(key: ThreadKey, call: Call) -> bool {
@@ -250,6 +279,17 @@ mod tests {
         begin_all(key, &[at(90_000, call(1, 10, 7)), at(90_000, call(3, 20, 8))]);
         begin_all(key, &[at(95_000, call(5, 30, 9))]);
         assert_eq!(counted(key, &[5, 3, 1]), [9, 8, 7]);
+    }
+
+    #[test]
+    fn the_memory_of_lists_is_counted() {
+        let mut calls = Calls(Vec::new());
+        for depth in 0..100 {
+            assert!(calls.push(call(1, depth, 100 + depth)));
+        }
+        assert!(
+            MEMORY.bytes() >= 100 * size_of::<Call>() && calls.bytes() < 300 * size_of::<Call>()
+        );
     }
 
     #[test]
