@@ -22,7 +22,7 @@ fn a_wrong_option_leaves_the_service_alone() {
         for (options, message) in [
             (
                 "colour=red",
-                "unknown option 'colour'; options are include, exclude, exclude_loader, leaves, accessors, min_code, threshold, overhead, cpu, wall, lock, parks, alloc, trace, exceptions, exception_messages, sampler_cap, engine, start, window, record, pause, logs, log_group, max_mb_per_hour, max_mb, keep, compress, debug, port, port_access, bind, token_file, max_memory, clock, retransform, probe, strict, config",
+                "unknown option 'colour'; options are include, exclude, exclude_loader, leaves, accessors, min_code, threshold, overhead, cpu, wall, lock, parks, sql, sql_literals, alloc, trace, exceptions, exception_messages, sampler_cap, engine, start, window, record, pause, logs, log_group, max_mb_per_hour, max_mb, keep, compress, debug, port, port_access, bind, token_file, max_memory, clock, retransform, probe, strict, config",
             ),
             (
                 "include=com.shop,threshold=soon",

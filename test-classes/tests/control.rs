@@ -132,7 +132,10 @@ fn commands_are_answered_and_every_answer_ends() {
         assert!(help.starts_with("start: ") && help.ends_with("\nok\n"), "{help}");
         // A wrong value does not end the connection; a wrong command does.
         let error = control.answer("top many");
-        assert_eq!(error, "error: top: 'many' is neither a number from 1 to 1000 nor minute\n");
+        assert_eq!(
+            error,
+            "error: top: 'many' is neither a number from 1 to 1000 nor minute nor sql\n"
+        );
         assert_eq!(control.answer("halt"), "error: unknown command; try help\n");
         assert_eq!(control.rest(), "");
         service.stop();

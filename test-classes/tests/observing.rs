@@ -180,7 +180,11 @@ fn top_has_the_exact_counts_of_the_hottest_methods() {
         let all = text(port, &["top", "1000"]);
         let middle = "calls 6000, throws 1200, programs.Phases$Work.middle(I)V\n";
         assert!(all.contains(middle), "{jdk}: {all}");
-        fails(port, &["top", "0"], "top: '0' is neither a number from 1 to 1000 nor minute");
+        fails(
+            port,
+            &["top", "0"],
+            "top: '0' is neither a number from 1 to 1000 nor minute nor sql",
+        );
         assert_eq!(program.end().status, Some(0), "{jdk}");
     }
 }

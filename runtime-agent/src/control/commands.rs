@@ -165,7 +165,7 @@ fn top(rest: &str) -> Result<Request, BadValue> {
             _ if word == "sql" => top.only_sql = true,
             Ok(number) if (1..=MAX_TOP).contains(&number) => top.count = number,
             _ => {
-                let reason = format!("is neither a number from 1 to {MAX_TOP} nor minute or sql");
+                let reason = format!("is neither a number from 1 to {MAX_TOP} nor minute nor sql");
                 return Err(BadValue::new(word.replace(is_unprintable, "?"), reason).of("top"));
             }
         }
@@ -254,9 +254,9 @@ mod tests {
     #[test]
     fn a_wrong_value_is_told_from_an_unknown_command() {
         for (line, message) in [
-            ("top 0", "top: '0' is neither a number from 1 to 1000 nor minute or sql"),
-            ("top hour", "top: 'hour' is neither a number from 1 to 1000 nor minute or sql"),
-            ("json top 1001", "top: '1001' is neither a number from 1 to 1000 nor minute or sql"),
+            ("top 0", "top: '0' is neither a number from 1 to 1000 nor minute nor sql"),
+            ("top hour", "top: 'hour' is neither a number from 1 to 1000 nor minute nor sql"),
+            ("json top 1001", "top: '1001' is neither a number from 1 to 1000 nor minute nor sql"),
             ("inflight 1d", "inflight: '1d' is neither milliseconds nor a duration like 2s"),
             (
                 "inflight 99999999999999",
