@@ -127,10 +127,8 @@ impl ProbeConstants {
         } else {
             None
         };
-        let threw = or_append(&mut self.threw, || {
-            let descriptor = appended.utf8(probe::THREW_DESCRIPTOR)?;
-            appended.method_ref(class, probe::THREW, descriptor)
-        })?;
+        let threw = (class, probe::THREW, probe::THREW_DESCRIPTOR);
+        let threw = method_ref(appended, &mut self.threw, threw)?;
         let throwable = or_append(&mut self.throwable, || appended.class(THROWABLE))?;
         let stack_map_table = self.stack_map_table(pool, appended, needs)?;
         let body = push(appended, id.get())?;
@@ -138,19 +136,19 @@ impl ProbeConstants {
             true => push(appended, id.get() | probe::BEFORE_INIT)?,
             false => body,
         };
-        let call = call_with;
         Ok(MethodConstants {
-            start: LongCall::One(call(before, start)),
-            end: LongCall::One(call(body, end)),
+            start: LongCall::One(call_with(before, start)),
+            end: LongCall::One(call_with(body, end)),
             threw: threw_call(body, threw),
-            caught: caught.map(|caught| call(body, caught)),
+            caught: caught.map(|caught| call_with(body, caught)),
             threw_before_init: threw_call(before, threw),
-            caught_before_init: caught.map(|caught| call(before, caught)),
-            initialized: initialized.map(|initialized| call(before, initialized)),
+            caught_before_init: caught.map(|caught| call_with(before, caught)),
+            initialized: initialized.map(|initialized| call_with(before, initialized)),
             throwable,
             stack_map_table,
         })
     }
+
     /// The constants of a method that parks the thread. No handler of it needs a probe.
     pub(crate) fn of_park(
         &mut self,
@@ -161,10 +159,7 @@ impl ProbeConstants {
     ) -> Result<MethodConstants, PoolFull> {
         let class = or_append(&mut self.class, || appended.class(probe::CLASS))?;
         let mut method = |known: &mut Option<CpIndex>, name: &str, descriptor: &str| {
-            or_append(known, || {
-                let descriptor = appended.utf8(descriptor)?;
-                appended.method_ref(class, name, descriptor)
-            })
+            method_ref(appended, known, (class, name, descriptor))
         };
         let start = method(&mut self.start, probe::PARKING, probe::PARKING_DESCRIPTOR)?;
         let end = method(&mut self.end, probe::PARKED, probe::PARKED_DESCRIPTOR)?;
@@ -196,15 +191,12 @@ impl ProbeConstants {
     ) -> Result<MethodConstants, PoolFull> {
         let class = or_append(&mut self.class, || appended.class(probe::STATEMENT_CLASS))?;
         let mut method = |known: &mut Option<CpIndex>, name: &str, descriptor: &str| {
-            or_append(known, || {
-                let descriptor = appended.utf8(descriptor)?;
-                appended.method_ref(class, name, descriptor)
-            })
+            method_ref(appended, known, (class, name, descriptor))
         };
         let entered = method(&mut self.start, probe::ENTERED, probe::ENTERED_DESCRIPTOR)?;
         let failed = method(&mut self.threw, probe::FAILED, probe::DESCRIPTOR)?;
-        let is_prepared = what.returns_object();
-        let end = if is_prepared {
+        let is_maker = what.returns_object();
+        let end = if is_maker {
             method(&mut self.initialized, probe::PREPARED, probe::PREPARED_DESCRIPTOR)?
         } else {
             method(&mut self.end, probe::RETURNED, probe::DESCRIPTOR)?
@@ -214,7 +206,7 @@ impl ProbeConstants {
         let threw = failed_call(id, failed);
         Ok(MethodConstants {
             start: LongCall::Three(entry_call(id, text, entered)),
-            end: match is_prepared {
+            end: match is_maker {
                 true => LongCall::Two(prepared_call(id, end)),
                 false => LongCall::One(call_with(id, end)),
             },
@@ -254,6 +246,18 @@ impl ProbeConstants {
         })?;
         Ok(Some(index))
     }
+}
+
+/// A method of a class, by its name and descriptor.
+fn method_ref(
+    appended: &mut Appended,
+    known: &mut Option<CpIndex>,
+    (class, name, descriptor): (CpIndex, &str, &str),
+) -> Result<CpIndex, PoolFull> {
+    or_append(known, || {
+        let descriptor = appended.utf8(descriptor)?;
+        appended.method_ref(class, name, descriptor)
+    })
 }
 
 /// The instruction that pushes an id: its opcode, and two bytes.
