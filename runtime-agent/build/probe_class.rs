@@ -90,7 +90,7 @@ pub(crate) fn plain() -> Result<Vec<u8>> {
 ///
 /// ```java
 /// public final class $TProfilerSql {                // package java.lang
-///     @Stable private static byte[] matches;        // by id: 1 if the class is no statement, 2 if it is one
+///     @Stable private static byte[] matches;        // by id: 1 if the class never is a statement, 2 if it is
 ///     private static volatile boolean on;
 ///     @Hidden public static void Entered(int id, Object self, Object text) {
 ///         if (matches[id] != 2) return;

@@ -21,6 +21,7 @@ use jvmti_bindings::prelude::{jni, jvmti};
 use super::batch_size::BatchSize;
 use super::load_hook::{Passed, take_passed};
 use super::vm_thread::Stopwatch;
+use crate::jvm::facts::MOST_REFERENCES;
 use crate::jvm::pauses::{self, Cause};
 use crate::session::phase;
 
@@ -32,8 +33,6 @@ const IN_ALL: Duration = Duration::from_secs(10);
 /// How long all batches take with the rests between them, and with what else a busy machine does: an attach waits
 /// longer.
 const WITH_RESTS: Duration = Duration::from_secs(80);
-/// The most local references that HotSpot lets a caller ask for.
-pub(super) const MOST_REFERENCES: jni::jint = 65_536;
 /// After a batch, the service runs for this many times as long as the batch took.
 const REST: u32 = 2;
 

@@ -19,7 +19,7 @@ use jvmti_bindings::prelude::{jni, jvmti};
 use super::activations::stack_looks::Stacks;
 use super::activations::{Classes, Seen, Wanted, carriers};
 use super::ages::{Ages, BETWEEN_LOOKS, LONG_LIVED};
-use super::batches::{Batches, MOST_REFERENCES, Pace, Sent};
+use super::batches::{Batches, Pace, Sent};
 use super::caught_loops::{self, CaughtLoops};
 use super::change_counts::{ChangeCounts, LoadedClassFigures};
 use super::first_pause;
@@ -28,6 +28,7 @@ use super::postponed::{self, NAMED, Postponed, PostponedReason};
 use log_format::ids::JavaThreadId;
 
 use crate::instrument::methods::{ClassKey, Methods};
+use crate::jvm::facts::MOST_REFERENCES;
 use crate::jvm::{mounted_lately, virtual_threads};
 use crate::options::retransform::Retransform;
 use crate::probe::mounts::{self, Events};

@@ -20,7 +20,7 @@ use rewriter::{ClassInfo, MethodInfo, Mutf8, Outcome, ProbeId, Rewriter, Selecto
 
 use crate::instrument::methods::{ClassKey, Methods};
 use crate::jvm::error::JvmError;
-use crate::jvm::facts::internal_name;
+use crate::jvm::facts::{MOST_REFERENCES, internal_name};
 use crate::jvm::loaders::{LoaderId, Loaders};
 use crate::jvm::statement_class::{MOST_IDS, Match, StatementClass};
 use crate::stderr::message;
@@ -30,8 +30,6 @@ const IDS: u32 = 8;
 const _: () = assert!(IDS as usize == StatementMethod::ALL.len());
 const MOST_CLASSES: u32 = MOST_IDS / IDS;
 const ACC_FINAL: u16 = 0x10;
-/// More classes are not loaded.
-const MOST_REFERENCES: jni::jint = 65_536;
 /// A final class that is no statement for so long is none.
 const DECIDED: Duration = Duration::from_secs(10);
 
@@ -52,10 +50,10 @@ struct Classes {
     last: u32,
     /// Numbers of classes whose loader is gone, by name: for the same class in another one.
     left: HashMap<String, Vec<u32>>,
-    /// Those that are statements, connections or drivers, and their superclasses.
-    /// Whether that is true of objects of subclasses only.
+    /// Those that are statements, connections or drivers, and their superclasses: whether only some of their objects are,
+    /// those of subclasses.
     matching: HashMap<ClassKey, bool>,
-    /// Final ones with a number of which that is not known yet, and since when.
+    /// Final ones with a number that are not in `matching`, and since when.
     undecided: Vec<(u32, ClassKey, Instant)>,
 }
 
@@ -221,7 +219,7 @@ unsafe fn note(jvmti: &Jvmti, jni: &JniEnv, class: jni::jclass) {
 }
 
 impl Classes {
-    /// Notes that a class is one; returns its number.
+    /// Adds a class to `matching`; returns its number.
     fn set_matching(&mut self, class: ClassKey, are_some: bool) -> Option<u32> {
         let number = self.numbers.get(&class).copied();
         self.undecided.retain(|(undecided, ..)| Some(*undecided) != number);

@@ -4,6 +4,9 @@
 use jvmti_bindings::env::Jvmti;
 use jvmti_bindings::prelude::jni;
 
+/// The most local references that HotSpot lets a caller ask for.
+pub(crate) const MOST_REFERENCES: jni::jint = 65_536;
+
 /// The major version of Java: 8, 11, 17.
 pub(crate) fn java_major(jvmti: &Jvmti) -> jni::jint {
     jvmti.get_version_number().map_or(0, |version| version >> 16 & 0xfff)

@@ -190,6 +190,7 @@ pub(super) fn clear() {
 mod tests {
     use super::*;
     use crate::statements::texts::TextId;
+    use crate::sys::memory::tests::refuse;
 
     const NONE: [u32; 0] = [];
 
@@ -282,14 +283,17 @@ mod tests {
     }
 
     #[test]
-    fn the_memory_of_lists_is_counted() {
+    fn without_memory_a_call_is_not_noted() {
         let mut calls = Calls(Vec::new());
-        for depth in 0..100 {
+        for depth in 0..4 {
             assert!(calls.push(call(1, depth, 100 + depth)));
         }
-        assert!(
-            MEMORY.bytes() >= 100 * size_of::<Call>() && calls.bytes() < 300 * size_of::<Call>()
-        );
+        refuse(true);
+        let is_noted = calls.push(call(3, 9, 109));
+        refuse(false);
+        assert!(!is_noted && calls.push(call(3, 9, 109)));
+        assert_eq!((calls.0.len(), calls.bytes()), (5, 8 * size_of::<Call>()));
+        assert_eq!(calls.pop(1).map(|call| call.text.raw), Some(103));
     }
 
     #[test]

@@ -19,8 +19,8 @@
 //! object counts. Calls of one object in one another are one execution: the outer one. A statement with another text
 //! inside (of a trigger, for example) counts by itself.
 //!
-//! Nothing keeps a statement, connection or loader alive. Two objects can have the same identity hash, one pair in two
-//! thousand million: then the statement that was prepared last counts for both.
+//! Nothing keeps a statement, connection or loader alive. Two objects can have the same identity hash of 31 bits: of
+//! 100,000 statements, one in 20,000 has another's. Then the text of the one that was prepared last counts for both.
 
 mod counts;
 mod generations;
@@ -67,17 +67,17 @@ pub(crate) fn end(jni: &JniEnv) {
     stop();
 }
 
-/// Forgets the calls that have not ended.
-pub(crate) fn forget_calls() {
-    in_progress::clear();
-}
-
 /// The same, without touching the data.
 pub(crate) fn stop() {
     counts::turn_on(false);
 }
 
-/// Forgets everything but the numbers of texts: a detach.
+/// Forgets the calls that have not ended.
+pub(crate) fn forget_calls() {
+    in_progress::clear();
+}
+
+/// Forgets everything but the last number of a text: a run begins, or a detach.
 pub(crate) fn forget() {
     in_progress::clear();
     objects::clear();
