@@ -5,11 +5,11 @@ use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use log_format::rows::{Exit, counter};
+use log_format::rows::{Exit, StatementRow, counter};
 use test_classes::{
     Executed, Jdk, Profile, SqlRun, ends_of_jdks, executions, field, free_port, jdks, jdks_from,
-    library, run_sql, secrets, set_clock, slow_statements, sql_classes, sql_expected, sql_java,
-    sums, tprofiler, tprofiler_text, wait_until,
+    library, rows, run_sql, secrets, set_clock, slow_statements, sql_classes, sql_expected,
+    sql_java, sums, tprofiler, tprofiler_text, wait_until,
 };
 
 const STATEMENTS: &str = "sql.Statements";
@@ -391,6 +391,51 @@ fn closed_hours_have_texts_and_no_secrets() {
         ] {
             assert_eq!(found.get(text), Some(&(50, 0)), "{jdk}: {text}");
         }
+    }
+}
+
+/// Texts of prepared statements and of statements in progress stay known, others are forgotten after two hours.
+#[test]
+fn texts_that_are_needed_outlive_hours_without_executions() {
+    for jdk in ends_of_jdks() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let (logs, clock) = (folder.path().join("logs"), folder.path().join("clock"));
+        fs::write(&clock, 0_i64.to_ne_bytes()).expect("a clock");
+        let file = OpenOptions::new().write(true).open(&clock).expect("a clock");
+        let port = free_port();
+        let options = format!("include=sql,sql=100ms,port={port},logs={}", logs.display());
+        let java = sql_java(jdk, Some(&options)).env("LD_PRELOAD", set_clock());
+        let mut program = java.env("SET_CLOCK", &clock).arg("sql.Listen").talk();
+        // `old` is prepared already, and executed when all is over.
+        for line in ["plain 1", "begin 5000"] {
+            assert_eq!(program.ask(line), line, "{jdk}");
+        }
+        for hour in 1_i64..=4 {
+            file.write_all_at(&(hour * 3_600).to_ne_bytes(), 0).expect("a clock");
+            assert_eq!(program.ask("new 1"), "new 1", "{jdk}");
+            // It ends the interval, in which the agent sees the hour.
+            assert!(tprofiler(port, &["flush"]).status.success(), "{jdk}");
+        }
+        for line in ["old 5", "plain 5", "join"] {
+            assert_eq!(program.ask(line), line, "{jdk}");
+        }
+        program.end().expect_quiet_success(jdk);
+        let run = Profile::only_run(&logs).folder;
+        let found = sums(&executions(&run));
+        let plain = "select id from item where name = ?";
+        for (text, number) in [
+            ("select amount from item where id = ?", 5),
+            (plain, 6),
+            ("select name from item where id = ?", 4),
+            ("select pause(?)", 1),
+        ] {
+            assert_eq!(found.get(text), Some(&(number, 0)), "{jdk}: {text}: {found:?}");
+        }
+        assert_eq!(found.get(UNKNOWN), None, "{jdk}");
+        let ids = rows::<StatementRow>(&run).into_iter().filter(|row| row.text == plain);
+        let ids: BTreeSet<_> = ids.map(|row| row.id).collect();
+        assert_eq!(ids.len(), 2, "{jdk}: it was forgotten once");
+        assert_eq!(secrets(&logs), BTreeSet::new(), "{jdk}");
     }
 }
 
