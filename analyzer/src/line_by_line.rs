@@ -358,7 +358,7 @@ pub(crate) fn selections() -> Vec<Selection> {
 }
 
 /// Files that a fuzzer's input may contain: each begins with a line `@` and its name.
-const NAMES: [&str; 17] = [
+const NAMES: [&str; 20] = [
     "run.json",
     "20261120T14Z.calls.csv",
     "20261120T15Z.calls.csv",
@@ -374,6 +374,9 @@ const NAMES: [&str; 17] = [
     "20261120T14Z.statements.csv",
     "20261120T14Z.sql.csv",
     "20261120T14Z.slow_sql.csv",
+    "20261120T14Z.tasks.csv",
+    "20261120T14Z.task_requests.csv",
+    "20261120T14Z.task_calls.csv",
     "tprofiler.log",
     "tmethod.log",
 ];

@@ -61,11 +61,17 @@ pub enum Table {
     Sql,
     /// `slow_sql.csv`: SQL statements at or over the threshold of `sql`.
     SlowSql,
+    /// `tasks.csv`: profile tasks, a row for each change of their state.
+    Tasks,
+    /// `task_requests.csv`: the requests that profile tasks recorded.
+    TaskRequests,
+    /// `task_calls.csv`: the calls of these requests.
+    TaskCalls,
 }
 
 impl Table {
     /// All tables, names before the rows that use them.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 22] = [
         Self::Methods,
         Self::Threads,
         Self::Stacks,
@@ -85,6 +91,9 @@ impl Table {
         Self::Statements,
         Self::Sql,
         Self::SlowSql,
+        Self::Tasks,
+        Self::TaskRequests,
+        Self::TaskCalls,
     ];
 
     /// The table's name in file names.
@@ -110,6 +119,9 @@ impl Table {
             Self::Statements => "statements",
             Self::Sql => "sql",
             Self::SlowSql => "slow_sql",
+            Self::Tasks => "tasks",
+            Self::TaskRequests => "task_requests",
+            Self::TaskCalls => "task_calls",
         }
     }
 }

@@ -328,6 +328,82 @@ row! {
 }
 
 row! {
+    /// A profile task, at a change of its state. New files repeat the row of a task that has not ended.
+    TaskRow in Tasks {
+        /// When its state changed, also in a repeated row.
+        at_ns: u64,
+        /// The task's id, unique in the run.
+        task: String,
+        /// Its state.
+        state: TaskState,
+        /// Name of the endpoint.
+        endpoint: String,
+        /// Patterns of the endpoint's methods, separated by commas.
+        methods: String,
+        /// When it begins.
+        start_ns: u64,
+        /// How long it records.
+        duration_ns: u64,
+        /// How long a request must take.
+        min_duration_ns: u64,
+        /// Time between two snapshots of a request.
+        dump_period_ns: u64,
+        /// How many requests it records at most.
+        max_samples: u32,
+        /// How many it has recorded.
+        requests: u32,
+        /// Why it is in this state, and what it could not record; else empty.
+        reason: String,
+    }
+}
+
+row! {
+    /// A request that a profile task recorded: an outermost call of its endpoint.
+    TaskRequestRow in TaskRequests {
+        /// When it began.
+        start_ns: u64,
+        /// The task's id.
+        task: String,
+        /// Its number in the task, from 1.
+        request: u32,
+        /// Thread id.
+        thread: ThreadId,
+        /// Call path, which ends in the endpoint.
+        stack: StackId,
+        /// How long it took.
+        total_ns: u64,
+        /// How it ended.
+        exit: Exit,
+        /// Its rows in `task_calls.csv`.
+        calls: u32,
+        /// Calls that have no row: too many, or the hour's log budget.
+        calls_dropped: u64,
+    }
+}
+
+row! {
+    /// A call in a recorded request, or the request itself.
+    TaskCallRow in TaskCalls {
+        /// When it began.
+        start_ns: u64,
+        /// The task's id.
+        task: String,
+        /// The request's number in the task.
+        request: u32,
+        /// Call path, which ends in the call.
+        stack: StackId,
+        /// Method id.
+        method: MethodId,
+        /// How long it took.
+        total_ns: u64,
+        /// The same without recorded and unrecorded callees.
+        self_ns: u64,
+        /// How it ended.
+        exit: Exit,
+    }
+}
+
+row! {
     /// Sampled objects that a thread allocated in a second, with the same stack.
     AllocationRow in Allocations {
         /// When the second began.
@@ -464,6 +540,33 @@ impl Exit {
             Self::Return => "return",
             Self::Throw => "throw",
             Self::Unfinished => "unfinished",
+        }
+    }
+}
+
+/// The state of a profile task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TaskState {
+    /// It waits for its start.
+    Notified,
+    /// It records.
+    Running,
+    /// It has ended.
+    Finished,
+    /// It was refused.
+    Rejected,
+}
+
+impl TaskState {
+    /// Its name in the log.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Notified => "notified",
+            Self::Running => "running",
+            Self::Finished => "finished",
+            Self::Rejected => "rejected",
         }
     }
 }
@@ -651,6 +754,19 @@ mod tests {
         assert_eq!(
             columns(SlowSqlRow::COLUMNS),
             "start_ns,thread,statement,total_ns,exit,text,sampled_stack,stack"
+        );
+        assert_eq!(
+            columns(TaskRow::COLUMNS),
+            "at_ns,task,state,endpoint,methods,start_ns,duration_ns,min_duration_ns,dump_period_ns,max_samples,\
+             requests,reason"
+        );
+        assert_eq!(
+            columns(TaskRequestRow::COLUMNS),
+            "start_ns,task,request,thread,stack,total_ns,exit,calls,calls_dropped"
+        );
+        assert_eq!(
+            columns(TaskCallRow::COLUMNS),
+            "start_ns,task,request,stack,method,total_ns,self_ns,exit"
         );
     }
 }

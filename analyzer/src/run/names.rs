@@ -100,7 +100,10 @@ impl Names {
                 | Table::Traces
                 | Table::Statements
                 | Table::Sql
-                | Table::SlowSql => {}
+                | Table::SlowSql
+                | Table::Tasks
+                | Table::TaskRequests
+                | Table::TaskCalls => {}
             }
         }
         names
