@@ -24,6 +24,9 @@ pub enum Error {
     /// The agent is in a state that does not allow it.
     #[error("{0}")]
     State(&'static str),
+    /// A profile task is refused.
+    #[error("task: {0}")]
+    Task(String),
     /// A command needs the sampler.
     #[error("{0} needs samples of CPU time (option cpu)")]
     NeedsCpu(&'static str),

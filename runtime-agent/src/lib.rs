@@ -36,6 +36,7 @@ mod session;
 mod statements;
 mod stderr;
 mod sys;
+mod tasks;
 mod traces;
 
 pub use agent::TProfiler;

@@ -4,6 +4,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, SyncSender};
 use std::time::{Duration, Instant};
 
 use log_format::pattern::Pattern;
+use log_format::rows::TaskRow;
 
 use crate::drain::exceptions::ExceptionFigures;
 use crate::drain::hot_methods::Hottest;
@@ -23,6 +24,7 @@ use crate::log::LogFigures;
 use crate::overhead::{Millionths, OverheadFigures, Throttled};
 use crate::sampling::off_cpu::ThreadNow;
 use crate::self_test;
+use crate::tasks::TaskCommand;
 
 /// How long an answer may take: a flush waits for the disk.
 const ANSWER: Duration = Duration::from_secs(10);
@@ -77,6 +79,8 @@ pub(crate) enum Request {
     Traces,
     /// List the throttled methods.
     Throttled,
+    /// Run, list or cancel profile tasks.
+    Task(TaskCommand),
     /// The JVM ends: write everything, then stop.
     Finish,
     /// Restore the JVM to its state before the agent, and end.
@@ -137,6 +141,10 @@ pub(crate) enum Found {
     Methods(MethodStates),
     /// Those with the most calls first.
     Throttled(Vec<(Method, Throttled)>),
+    /// A profile task.
+    Task(TaskRow),
+    /// Those that have not ended, and the last ones that have.
+    Tasks(Vec<TaskRow>),
 }
 
 /// The agent thread's reply to a request that it has carried out.

@@ -141,7 +141,7 @@ impl Schedule {
 
 /// The local second of the day: by TZ, or else by the machine's setting.
 #[allow(unsafe_code)]
-fn local_second_of_day() -> u32 {
+pub(crate) fn local_second_of_day() -> u32 {
     // SAFETY: both structures are this function's own; zero is a valid value of each of their fields.
     let time = unsafe {
         let now = libc::time(std::ptr::null_mut());

@@ -4,6 +4,7 @@
 mod attach;
 mod bounded;
 mod connection;
+pub mod endpoints;
 mod failure;
 mod hotspot;
 mod jvm;
@@ -11,6 +12,7 @@ mod listening;
 mod notice;
 mod profile;
 mod target;
+mod task;
 mod trigger;
 
 use std::io::{self, Write};
@@ -28,6 +30,7 @@ use self::bounded::{FILES, bounded};
 use self::failure::{Failure, failed};
 use self::profile::ProfileArguments;
 use self::target::{Target, default_address};
+use self::task::TaskArguments;
 use crate::control::token::Token;
 
 /// Talk to the profiling agent in a running JVM.
@@ -171,6 +174,10 @@ enum Command {
         /// A pattern like com.shop.Order.*
         pattern: Option<String>,
     },
+    /// Record the slow requests of an endpoint for some minutes with all their calls, or end such a task
+    Task(TaskArguments),
+    /// Show the profile tasks: analyze --task ID reports them
+    Tasks,
     /// Show the options in force
     Options,
     /// Attach the agent to a running JVM
@@ -217,6 +224,8 @@ impl Command {
                 with("trace", &pattern.as_ref().map(|pattern| pattern.clone() + &every))
             }
             Self::Untrace { pattern } => with("untrace", pattern),
+            Self::Task(task) => task.line(),
+            Self::Tasks => "tasks".to_owned(),
             Self::Options => "options".to_owned(),
             Self::Detach { pid: None } => "detach".to_owned(),
             Self::Detach { pid: Some(_) } | Self::Attach(_) | Self::List | Self::Profile(_) => {
@@ -241,6 +250,11 @@ pub fn main() -> ExitCode {
 }
 
 fn run(mut arguments: Arguments) -> Result<ExitCode, Failure> {
+    if let Command::Task(task) = &mut arguments.command {
+        let of_file = task.clone();
+        let read = bounded("--endpoints", FILES, move || of_file.with_endpoints())?;
+        *task = read.map_err(|error| error.of("--endpoints"))?;
+    }
     let (line, target) = check(&arguments);
     // With a PID, detach also works through the JVM.
     if let Command::Detach { pid: pid @ None } = &mut arguments.command

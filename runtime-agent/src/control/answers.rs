@@ -14,6 +14,7 @@ use super::access::Access;
 use super::answer::{Answer, SHOWN};
 use super::commands::Shows;
 use super::method_answers::{add_in_flight, add_states, add_threads, add_top, with_name};
+use super::task_answers::add_found_tasks;
 use crate::drain::samples::SamplingFigures;
 use crate::drain::thresholds::Thresholds;
 use crate::instrument::change_counts::LoadedClassFigures;
@@ -63,10 +64,11 @@ pub(super) fn answer(
         }
         Shows::Allocations => add_allocations(&mut answer, status),
         Shows::Traces => add_traces(&mut answer, status),
+        Shows::Tasks => add_found_tasks(&mut answer, found),
         Shows::Options => add_options(&mut answer, status, options),
         Shows::Restored => add_restored(&mut answer, &status.loaded_classes, status.clock.jumps),
         Shows::Found => match found {
-            Found::Nothing | Found::Throttled(_) => {}
+            Found::Nothing | Found::Throttled(_) | Found::Task(_) | Found::Tasks(_) => {}
             Found::Top(top, names) => add_top(&mut answer, top, names),
             Found::InFlight(in_flight, threads) => add_in_flight(&mut answer, in_flight, threads),
             Found::Threads(threads, calls) => add_threads(&mut answer, threads, calls),
@@ -86,7 +88,12 @@ pub(super) fn answer(
 fn has_hints(shows: Shows, found: &Found) -> bool {
     matches!(
         shows,
-        Shows::Status | Shows::Thresholds | Shows::Muted | Shows::Traces | Shows::Restored
+        Shows::Status
+            | Shows::Thresholds
+            | Shows::Muted
+            | Shows::Traces
+            | Shows::Tasks
+            | Shows::Restored
     ) || matches!(found, Found::Methods(_))
 }
 

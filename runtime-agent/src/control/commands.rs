@@ -11,6 +11,7 @@ use thiserror::Error;
 use crate::drain::time_slices::Period;
 use crate::options::{parse_alloc, parse_every, parse_overhead, parse_threshold};
 use crate::request::{Request, Top};
+use crate::tasks::{TaskCommand, TaskOrder};
 
 pub(super) const HELP: &str = "\
 start: begin recording
@@ -29,6 +30,9 @@ overhead [SHARE | off]: show the throttled methods, or set the overhead budget, 
 alloc [SIZE | off]: show whether allocations are sampled, or sample them once in so many bytes, like 512k
 trace [PATTERN [N]]: show which methods are traced, or take the stack of one in N of their calls
 untrace [PATTERN]: trace these no more, or none
+task [KEY=VALUE ...] endpoint=NAME: for some minutes, record the slow requests of an endpoint with all their calls
+tasks: show the profile tasks
+cancel ID: end a profile task
 options: show the options in force
 json COMMAND: the same answer for programs, as a line of JSON
 auth NONCE: have the agent prove that it knows the token
@@ -67,6 +71,8 @@ pub(super) enum Shows {
     Allocations,
     /// Which methods are traced.
     Traces,
+    /// A profile task, or all.
+    Tasks,
     Options,
     /// The result of a detach.
     Restored,
@@ -109,6 +115,15 @@ pub(super) fn parse(line: &str) -> Result<Command, Wrong> {
         ("trace", value) => (trace(value)?, Shows::Traces),
         ("untrace", "") => (Request::Untrace, Shows::Traces),
         ("untrace", pattern) => (Request::Trace(parse_pattern(word, pattern)?, 0), Shows::Traces),
+        ("task", order) => {
+            let order = TaskOrder::parse(order).map_err(|error| error.of(word))?;
+            (Request::Task(TaskCommand::Add(order)), Shows::Tasks)
+        }
+        ("tasks", "") => (Request::Task(TaskCommand::List), Shows::Tasks),
+        ("cancel", "") => {
+            return Err(BadValue::because("a task's id is needed").of(word).into());
+        }
+        ("cancel", id) => (Request::Task(TaskCommand::Cancel(id.to_owned())), Shows::Tasks),
         ("options", "") => (Request::Status, Shows::Options),
         ("threshold", "") => (Request::Status, Shows::Thresholds),
         ("threshold", value) => {

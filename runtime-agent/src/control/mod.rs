@@ -22,6 +22,7 @@ mod method_answers;
 mod rate;
 mod recent_status;
 pub(crate) mod session;
+mod task_answers;
 pub(crate) mod token;
 
 use std::io;

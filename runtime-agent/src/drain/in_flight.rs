@@ -55,11 +55,13 @@ pub(crate) struct RunningCall {
 }
 
 /// What is read from a thread.
-struct Seen<'t> {
-    thread: Option<&'t ThreadRef>,
+pub(crate) struct Seen<'t> {
+    /// `None` for a virtual thread that is not mounted.
+    pub thread: Option<&'t ThreadRef>,
     /// The virtual thread, or 0.
-    number: JavaThreadId,
-    frames: Vec<OpenFrame>,
+    pub number: JavaThreadId,
+    /// Calls in progress, outermost first.
+    pub frames: Vec<OpenFrame>,
 }
 
 /// Looks at all threads. `name_of` returns the name of a virtual thread by its number.
@@ -77,34 +79,9 @@ pub(crate) fn look<'t>(
     let now_ticks = clock::ticks();
     let ns = |frame: &OpenFrame| clock::ticks_to_ns(now_ticks.saturating_sub(frame.start_ticks));
     let mut long = Longest::default();
-    let mut keep_long = |mut one: Seen<'t>| {
-        one.frames = open_frames::without_dropped(one.frames);
+    each_thread(threads, recording, |one| {
         if let Some(innermost) = one.frames.iter().map(ns).rfind(|ns| *ns >= least_ns) {
             long.add(innermost, one);
-        }
-    };
-    let mut mounted = HashSet::new();
-    let mut threads = threads.peekable();
-    while threads.peek().is_some() {
-        let first: Vec<_> = threads
-            .by_ref()
-            .take(READ_AT_ONCE)
-            .map(|thread| (thread, thread.runs(), open_frames::read_frames(thread, recording)))
-            .filter(|(_, _, frames)| !frames.is_empty())
-            .collect();
-        thread::sleep(BETWEEN_READINGS);
-        for (thread, number, before) in first {
-            let frames = in_both(before, &open_frames::read_frames(thread, recording));
-            if !thread.has_ended() && thread.runs() == number {
-                mounted.insert(number);
-                keep_long(Seen { thread: Some(thread), number, frames });
-            }
-        }
-    }
-    mounts::for_each(|number, saved| {
-        // A thread that was mounted a moment ago has been read already.
-        if saved.recording() == recording && !mounted.contains(&number) {
-            keep_long(Seen { thread: None, number, frames: OpenFrame::all_of(saved) });
         }
     });
     let (long, more_threads) = long.end();
@@ -131,6 +108,42 @@ pub(crate) fn look<'t>(
         }
     });
     InFlight { threads: threads.collect(), more_threads }
+}
+
+/// Calls `with` on each thread with calls in progress that were there for some time.
+pub(crate) fn each_thread<'t>(
+    threads: impl Iterator<Item = &'t ThreadRef>,
+    recording: u32,
+    mut with: impl FnMut(Seen<'t>),
+) {
+    let mut with = |one: Seen<'t>| {
+        let frames = open_frames::without_dropped(one.frames);
+        with(Seen { frames, ..one });
+    };
+    let mut mounted = HashSet::new();
+    let mut threads = threads.peekable();
+    while threads.peek().is_some() {
+        let first: Vec<_> = threads
+            .by_ref()
+            .take(READ_AT_ONCE)
+            .map(|thread| (thread, thread.runs(), open_frames::read_frames(thread, recording)))
+            .filter(|(_, _, frames)| !frames.is_empty())
+            .collect();
+        thread::sleep(BETWEEN_READINGS);
+        for (thread, number, before) in first {
+            let frames = in_both(before, &open_frames::read_frames(thread, recording));
+            if !thread.has_ended() && thread.runs() == number {
+                mounted.insert(number);
+                with(Seen { thread: Some(thread), number, frames });
+            }
+        }
+    }
+    mounts::for_each(|number, saved| {
+        // A thread that was mounted a moment ago has been read already.
+        if saved.recording() == recording && !mounted.contains(&number) {
+            with(Seen { thread: None, number, frames: OpenFrame::all_of(saved) });
+        }
+    });
 }
 
 /// The threads whose innermost long call has run longest. The others are only counted: there may be 100,000, each

@@ -14,6 +14,7 @@ mod lock_waits;
 pub(crate) mod record_limiter;
 pub(crate) mod recorder;
 pub(crate) mod registry;
+pub(crate) mod requests;
 pub(crate) mod run_clock;
 mod sampled_stacks;
 mod sampled_threads;

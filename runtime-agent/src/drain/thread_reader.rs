@@ -8,6 +8,7 @@ use crate::drain::call_paths::{self, CallPaths};
 use crate::drain::exceptions::Exceptions;
 use crate::drain::hot_methods::HotMethods;
 use crate::drain::interval::Interval;
+use crate::drain::requests::{RequestThread, Requests};
 use crate::drain::sums::CallSums;
 use crate::drain::thread_ids::ThreadIds;
 use crate::drain::unfinished_calls;
@@ -37,6 +38,8 @@ pub(crate) struct KnownThread {
     lost: Reading,
     /// What the recorded call that comes next has allocated.
     allocated: Option<u64>,
+    /// Says that the call that comes next is in a request.
+    in_request: Option<Record>,
     /// Call paths of the frames in its ring, from the outermost.
     path: Vec<StackId>,
     recorded_calls_dropped: u64,
@@ -51,6 +54,7 @@ impl KnownThread {
             thread,
             id,
             runs: JavaThreadId::NONE,
+            in_request: None,
             readings: Vec::new(),
             lost: Reading::default(),
             allocated: None,
@@ -79,15 +83,22 @@ impl KnownThread {
         }
     }
 
-    /// Takes what is in its ring: call paths to `paths`, recorded calls to `rows`.
+    /// Whose requests its next calls belong to.
+    pub(crate) fn request_thread(&self) -> RequestThread {
+        RequestThread::of(self.thread.runs(), self.id)
+    }
+
+    /// Takes what is in its ring: call paths to `paths`, calls in requests of a task to `requests`, recorded calls to
+    /// `rows`.
     pub(crate) fn take_records(
         &mut self,
         anchors: &Anchors,
         paths: &mut CallPaths,
         ids: &mut ThreadIds,
+        requests: &mut Requests,
         rows: &mut Vec<CallRow>,
     ) {
-        let Self { thread, id, runs, allocated, path, .. } = self;
+        let Self { thread, id, runs, allocated, in_request, path, .. } = self;
         thread.drain(|record| {
             if record.kind == Kind::Runs {
                 *runs = JavaThreadId::new(record.start_ticks);
@@ -96,6 +107,10 @@ impl KnownThread {
             }
             if record.kind == Kind::Allocated {
                 *allocated = Some(record.start_ticks);
+                return;
+            }
+            if record.kind == Kind::InRequest {
+                *in_request = Some(record);
                 return;
             }
             let depth = usize::from(record.depth);
@@ -112,6 +127,14 @@ impl KnownThread {
             let stack = path.get(depth).filter(|_| u32::from(record.depth) < MAX_PATH_DEPTH);
             let stack = *stack.unwrap_or(&call_paths::UNKNOWN);
             let call = call_row(&record, ids.of(*runs, *id), stack, anchors);
+            if let Some(in_request) = in_request.take() {
+                let thread = RequestThread::of(*runs, *id);
+                requests.add(thread, &call, in_request.depth == record.depth);
+                if in_request.start_ticks > 0 {
+                    *allocated = None;
+                    return;
+                }
+            }
             rows.push(CallRow { allocated_bytes: allocated.take(), ..call });
         });
     }
@@ -162,13 +185,14 @@ impl KnownThread {
         }
     }
 
-    /// Adds its losses since the last call.
-    pub(crate) fn add_losses(&mut self, sums: &mut CallSums) {
-        let dropped = self.thread.dropped();
-        sums.recorded_dropped +=
-            dropped - std::mem::replace(&mut self.recorded_calls_dropped, dropped);
+    /// Adds its losses since the last call. Returns how many calls it did not record because its ring was full.
+    pub(crate) fn add_losses(&mut self, sums: &mut CallSums) -> u64 {
+        let all = self.thread.dropped();
+        let dropped = all - std::mem::replace(&mut self.recorded_calls_dropped, all);
+        sums.recorded_dropped += dropped;
         let unseen = self.thread.unseen_ends();
         sums.unseen_ends += unseen - std::mem::replace(&mut self.unseen_ends, unseen);
+        dropped
     }
 }
 

@@ -6,7 +6,8 @@ use std::hash::Hash;
 use log_format::ids::{FrameId, MethodId, SampledStackId, StackId, StatementId, ThreadId};
 use log_format::names::Table;
 use log_format::rows::{
-    CallRow, FrameRow, MethodRow, Row, SampledStackRow, StackRow, StatementRow, ThreadRow,
+    CallRow, FrameRow, MethodRow, Row, SampledStackRow, StackRow, StatementRow, TaskCallRow,
+    TaskRequestRow, ThreadRow,
 };
 
 use crate::log::sampled_row::SampledRow;
@@ -144,6 +145,19 @@ impl PartFiles {
     pub(super) fn name_calls(&mut self, rows: &[CallRow], names: &dyn Names) {
         for row in rows {
             self.name_thread(row.thread, names);
+            self.name_stack(row.stack, names);
+            self.name_method(row.method, names);
+        }
+    }
+
+    pub(super) fn name_request(
+        &mut self,
+        request: &TaskRequestRow,
+        calls: &[TaskCallRow],
+        names: &dyn Names,
+    ) {
+        self.name_thread(request.thread, names);
+        for row in calls {
             self.name_stack(row.stack, names);
             self.name_method(row.method, names);
         }

@@ -17,7 +17,8 @@ use log_format::error::FileError;
 use log_format::ids::{MethodId, ThreadId};
 use log_format::names::{Hour, Part, RUN_JSON, Table, run_name};
 use log_format::rows::{
-    CallRow, CounterRow, EventRow, ExceptionRow, LockRow, Row, SqlRow, StatsRow,
+    CallRow, CounterRow, EventRow, ExceptionRow, LockRow, Row, SqlRow, StatsRow, TaskCallRow,
+    TaskRequestRow,
 };
 use log_format::run::Run;
 
@@ -269,11 +270,33 @@ impl RunLog {
         self.part(Hour::of_unix_ns(first.start_ns)).add(rows);
     }
 
-    /// Adds events. A repeated one goes into the current hour.
-    pub(crate) fn add_events(&mut self, rows: &[EventRow]) {
+    /// Adds a request of a task with its calls, to the hour in which it ended. Returns how many bytes they and their
+    /// names take.
+    pub(crate) fn add_request(
+        &mut self,
+        request: &TaskRequestRow,
+        calls: &[TaskCallRow],
+        names: &dyn Names,
+    ) -> u64 {
+        let hour = self.hours_of_ends()(request.start_ns, request.total_ns);
+        let part = self.part(hour);
+        let before = part.added;
+        part.name_request(request, calls, names);
+        part.add(calls);
+        part.add(std::slice::from_ref(request));
+        part.added - before
+    }
+
+    /// Adds rows to the current hour.
+    pub(crate) fn add_now<R: Row>(&mut self, rows: &[R]) {
         if !rows.is_empty() {
             self.part(Hour::of_unix_ns(clock::unix_ns())).add(rows);
         }
+    }
+
+    /// Adds events. A repeated one goes into the current hour.
+    pub(crate) fn add_events(&mut self, rows: &[EventRow]) {
+        self.add_now(rows);
     }
 
     /// Bytes of rows added since the last call.

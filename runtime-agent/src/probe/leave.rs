@@ -13,7 +13,7 @@ use super::thread::{self, OwnThread};
 use super::thrown::Thrown;
 use super::throws::{self, Left};
 use super::totals::{EndedCall, MethodTotals};
-use super::{buckets, kept, mount_events, mute, native_stack, ring, thresholds};
+use super::{buckets, kept, mount_events, mute, native_stack, requests, ring, thresholds};
 use crate::sys::clock;
 
 /// Frames deeper than this have no call path: their recorded calls say that it was too deep.
@@ -351,25 +351,37 @@ fn depth_of(index: u32) -> u16 {
     u16::try_from(index).unwrap_or(u16::MAX)
 }
 
-/// Records a call that reached its method's threshold. While thresholds are raised, records shorter calls only if they
-/// are the slowest of their method.
+/// Records a call that reached its method's threshold, or that is in a request that a task records. While thresholds
+/// are raised, records shorter calls only if they are the slowest of their method.
 #[cold]
 fn record_if_slow(own: OwnThread<'_>, index: u32, exit: Exit, total_ticks: u64) {
     let frame = own.stack().frame(index);
     let method = frame.method();
-    if total_ticks < thresholds::ticks_of(method) {
-        return;
-    }
+    let is_slow = total_ticks >= thresholds::ticks_of(method);
     // Slower than any in the log, and than any of this thread since the agent thread last read.
-    let is_slowest = kept::is_slower_by_ticks(method, total_ticks)
+    let is_slowest = is_slow
+        && kept::is_slower_by_ticks(method, total_ticks)
         && own.totals_of(frame).is_longest(total_ticks);
-    if is_slowest || total_ticks >= thresholds::raised_to_ticks() {
-        record(own, index, exit, total_ticks, is_slowest);
+    let is_recorded = is_slowest || (is_slow && total_ticks >= thresholds::raised_to_ticks());
+    let request = requests::request_of(own.stack(), index, total_ticks);
+    if is_recorded || request.is_some() {
+        record(own, index, exit, total_ticks, Why { is_recorded, is_slowest, request });
     }
 }
 
+/// Why a call is put into the ring.
+#[derive(Clone, Copy)]
+struct Why {
+    /// For its duration.
+    is_recorded: bool,
+    /// It is the slowest of its method.
+    is_slowest: bool,
+    /// It belongs to the request at this place of the stack.
+    request: Option<u32>,
+}
+
 /// Puts a call into the ring, after the frames of its call path that the agent thread does not know yet.
-fn record(own: OwnThread<'_>, index: u32, exit: Exit, total_ticks: u64, is_slowest: bool) {
+fn record(own: OwnThread<'_>, index: u32, exit: Exit, total_ticks: u64, why: Why) {
     let stack = own.stack();
     let mut untold = index + 1;
     if index < MAX_PATH_DEPTH {
@@ -377,8 +389,8 @@ fn record(own: OwnThread<'_>, index: u32, exit: Exit, total_ticks: u64, is_slowe
             untold -= 1;
         }
     }
-    let capacity = if is_slowest { ring::CAPACITY } else { ring::CAPACITY - ring::RESERVED };
-    if !own.ring().make_room(u64::from(index + 1 - untold) + 3, capacity, &own.account) {
+    let capacity = if why.is_slowest { ring::CAPACITY } else { ring::CAPACITY - ring::RESERVED };
+    if !own.ring().make_room(u64::from(index + 1 - untold) + 4, capacity, &own.account) {
         own.ring().count_drop();
         return;
     }
@@ -409,6 +421,11 @@ fn record(own: OwnThread<'_>, index: u32, exit: Exit, total_ticks: u64, is_slowe
         && let Some(bytes) = stack.allocated_since()
     {
         own.ring().push(Record::of_number(Kind::Allocated, bytes));
+    }
+    if let Some(request) = why.request {
+        let only = u64::from(!why.is_recorded);
+        let record = Record::of_number(Kind::InRequest, only);
+        own.ring().push(Record { depth: depth_of(request), ..record });
     }
     let frame = stack.frame(index);
     own.ring().push(Record {

@@ -35,6 +35,7 @@ mod native_stack;
 pub(crate) mod open_frames;
 pub(crate) mod own;
 mod recording;
+pub(crate) mod requests;
 pub(crate) mod ring;
 mod save_frames;
 pub(crate) mod saved;

@@ -60,6 +60,9 @@ pub(crate) enum Kind {
     Runs,
     /// The recorded call that comes next, an outermost one, has allocated the bytes in `start_ticks`.
     Allocated,
+    /// The recorded call that comes next belongs to a request that a task records, at this depth. If `start_ticks` is
+    /// not 0, it is recorded for no other reason.
+    InRequest,
 }
 
 /// A power of two. Each level of the stack records at most one call per threshold; the agent thread drains 20 times a

@@ -6,7 +6,7 @@
 
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
-use super::buckets;
+use super::{buckets, requests};
 use log_format::ids::MethodId;
 
 use crate::sys::clock;
@@ -25,7 +25,7 @@ static OWN_TICKS: [AtomicU64; COUNT] = [const { AtomicU64::new(u64::MAX) }; COUN
 static RAISED_TO_NS: AtomicU64 = AtomicU64::new(0);
 static RAISED_TO_TICKS: AtomicU64 = AtomicU64::new(0);
 
-/// The lowest of them, in ticks.
+/// The lowest of them, or the shortest duration in requests of a task, in ticks.
 static LOWEST_TICKS: AtomicU64 = AtomicU64::new(u64::MAX);
 
 /// The lowest threshold or the end of the shortest calls' bucket, whichever is lower.
@@ -34,7 +34,7 @@ static SHORT_TICKS: AtomicU64 = AtomicU64::new(0);
 /// Each method's threshold number. It has room for sixteen million methods; methods with higher ids use number 0.
 static NUMBERS: TwoLevel<AtomicU8, 4_096> = TwoLevel::new();
 
-/// The lowest threshold of any method in ticks, before raising.
+/// The shortest duration in ticks from which on any call is recorded, before raising.
 #[inline]
 pub(super) fn lowest_ticks() -> u64 {
     LOWEST_TICKS.load(Ordering::Relaxed)
@@ -90,7 +90,7 @@ pub(crate) fn renew_ticks() {
     buckets::renew();
     let raised_to = clock::ns_to_ticks(RAISED_TO_NS.load(Ordering::Relaxed));
     RAISED_TO_TICKS.store(raised_to, Ordering::Relaxed);
-    let mut lowest = u64::MAX;
+    let mut lowest = requests::renew_least_ticks();
     for (ns, ticks) in OWN_NS.iter().zip(&OWN_TICKS) {
         let own = clock::ns_to_ticks(ns.load(Ordering::Relaxed));
         ticks.store(own, Ordering::Relaxed);

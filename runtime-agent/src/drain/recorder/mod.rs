@@ -5,6 +5,7 @@ mod counters;
 mod hot_events;
 mod sampled_bytes;
 mod sampling;
+mod tasks;
 mod thresholds;
 
 use std::collections::HashSet;
@@ -18,6 +19,7 @@ use log_format::rows::{CallRow, counter};
 use rewriter::probe::OFFLINE;
 
 use self::sampled_bytes::SampledBytes;
+use self::tasks::OpenTasks;
 use crate::drain::allocations::Allocations;
 use crate::drain::counters::{Written, row};
 use crate::drain::events::Events;
@@ -28,6 +30,7 @@ use crate::drain::interval::Interval;
 use crate::drain::lock_waits::LockWaits;
 use crate::drain::record_limiter::{RecordSlice, Threshold};
 use crate::drain::registry::Registry;
+use crate::drain::requests::{EndedRequest, RequestThread, Requests};
 use crate::drain::run_clock::{ClockFigures, RunClock};
 use crate::drain::statements::Statements;
 use crate::drain::sums::{CallSums, Sums};
@@ -91,6 +94,10 @@ pub(crate) struct Recorder {
     traces: Traces,
     exceptions: Exceptions,
     statements: Statements,
+    requests: Requests,
+    /// Requests of a task that wait to be written.
+    ended_requests: Vec<EndedRequest>,
+    open_tasks: OpenTasks,
 }
 
 impl Recorder {
@@ -130,6 +137,9 @@ impl Recorder {
             traces: Traces::begin_run(),
             exceptions: Exceptions::begin_run(now),
             statements: Statements::new(now),
+            requests: Requests::default(),
+            ended_requests: Vec::new(),
+            open_tasks: OpenTasks::default(),
         }
     }
 
@@ -247,6 +257,7 @@ impl Recorder {
         let now = Now::read();
         self.budget.set_hour(Hour::of_unix_ns(now.unix_ns), now.monotonic_ns);
         self.drain(probe::recording());
+        self.ended_requests.extend(self.requests.end_round(false));
         self.tell_thresholds();
         if self.slice.is_over(now.monotonic_ns) || self.budget.hour_bytes().is_none() {
             self.end_slice(now);
@@ -269,7 +280,8 @@ impl Recorder {
             + self.lock_waits.bytes()
             + self.allocations.hot.bytes()
             + self.exceptions.hot.bytes()
-            + self.statements.bytes();
+            + self.statements.bytes()
+            + self.requests.bytes();
         self.account.set(bytes);
         if !self.is_ceiling_told && memory::take_refusal() {
             self.is_ceiling_told = true;
@@ -286,6 +298,7 @@ impl Recorder {
         self.log.add_events(&Events::not_instrumented(skipped, now.unix_ns));
         let rows = self.events.repeated(self.log.begun(), &self.registry.methods, now.unix_ns);
         self.log.add_events(&rows);
+        self.repeat_tasks();
         self.budget.spend(self.log.take_added());
         self.log.flush(now, sync, &self.registry);
     }
@@ -368,6 +381,7 @@ impl Recorder {
         for known in threads.values() {
             let Self { registry: Registry { ids, paths, .. }, clock, .. } = self;
             let open = known.unfinished_calls(recording, now_ticks, &clock.anchors, paths, ids);
+            self.requests.add_unfinished(known.request_thread(), &open);
             self.gather_open(open, &mut rows);
         }
         self.registry.threads = threads;
@@ -377,6 +391,7 @@ impl Recorder {
                 let id = ids.of(number, ThreadId::NONE);
                 let frames = open_frames::without_dropped(OpenFrame::all_of(saved));
                 let open = unfinished_calls::rows(&frames, id, now_ticks, &clock.anchors, paths);
+                self.requests.add_unfinished(RequestThread::Virtual(number), &open);
                 self.gather_open(open, &mut rows);
             }
         });
@@ -439,18 +454,21 @@ impl Recorder {
                 registry: Registry { ids, paths, .. },
                 clock: RunClock { anchors, .. },
                 sums,
+                requests,
                 ..
             } = self;
             // Read this first: everything that an ended thread recorded is then in its ring.
             let has_ended = known.thread.has_ended();
-            known.take_records(anchors, paths, ids, &mut rows);
+            known.take_records(anchors, paths, ids, requests, &mut rows);
             if has_ended {
                 ended.push(*key);
                 // The thread that calls System.exit ends in the middle of its calls.
                 let open = known.unfinished_calls(recording, clock::ticks(), anchors, paths, ids);
+                requests.add_unfinished(known.request_thread(), &open);
                 rows.extend(open.into_iter().filter(unfinished_calls::is_over_threshold));
             }
-            known.add_losses(&mut sums.calls);
+            let dropped = known.add_losses(&mut sums.calls);
+            requests.add_dropped(known.request_thread(), dropped);
             if rows.len() >= ROWS {
                 self.add_to_slice(std::mem::take(&mut rows));
             }
@@ -458,6 +476,7 @@ impl Recorder {
         self.registry.threads = threads;
         self.add_to_slice(rows);
         self.name_held();
+        self.name_requests();
         for key in ended {
             if let Some(known) = self.registry.threads.get_mut(&key) {
                 let Self { interval, hot, exceptions, sums, .. } = self;

@@ -23,8 +23,9 @@ use crate::sys::clock;
 
 /// The part of the hour's budget that samples may take.
 const SAMPLES_PART: u64 = 4;
-/// The part that waits for locks may take, and sampled allocations, traced calls, and examples of exceptions.
-const OTHERS_PART: u64 = 8;
+/// The part that waits for locks may take, and sampled allocations, traced calls, examples of exceptions, and requests of
+/// tasks.
+pub(super) const OTHERS_PART: u64 = 8;
 
 impl Recorder {
     /// What `status` says of CPU samples.
@@ -128,7 +129,7 @@ impl Recorder {
     }
 
     /// The bytes of one of so many parts of the hour's budget.
-    fn part(&self, parts: u64) -> u64 {
+    pub(super) fn part(&self, parts: u64) -> u64 {
         self.budget.hour_bytes().map_or(u64::MAX, |bytes| bytes / parts)
     }
 }

@@ -32,7 +32,7 @@ pub(crate) use self::other_methods::OtherMethods;
 pub(crate) use self::own_values::OwnValue;
 use self::own_values::{Kind, OwnValues};
 use crate::jvm::loaders::LoaderId;
-use crate::probe::{self, CALIBRATION, mute, traced};
+use crate::probe::{self, CALIBRATION, mute, requests, traced};
 
 /// Methods beyond this number get no ids, and so no probes: script engines keep making classes with new names,
 /// which must not take all memory.
@@ -71,6 +71,7 @@ pub(crate) struct Methods {
     methods: RwLock<Vec<Arc<Method>>>,
     thresholds: RwLock<OwnValues>,
     traces: RwLock<OwnValues>,
+    endpoints: RwLock<OwnValues>,
     /// Methods that get no probes for now.
     without_probes: RwLock<HashSet<MethodId>>,
 }
@@ -89,6 +90,7 @@ impl Default for Methods {
             methods: RwLock::default(),
             thresholds: RwLock::new(OwnValues::new(Kind::Threshold)),
             traces: RwLock::new(OwnValues::new(Kind::Trace)),
+            endpoints: RwLock::new(OwnValues::new(Kind::Endpoint)),
             without_probes: RwLock::default(),
         }
     }
@@ -134,6 +136,7 @@ impl Methods {
         self.without_probes.write().unwrap_or_else(PoisonError::into_inner).clear();
         probe::forget_thresholds();
         traced::begin_attachment();
+        self.forget_endpoint();
         for (kind, options) in [(Kind::Threshold, thresholds), (Kind::Trace, traces)] {
             let mut own = OwnValues::new(kind);
             for (pattern, value) in options {
@@ -323,6 +326,7 @@ impl Methods {
         match kind {
             Kind::Threshold => &self.thresholds,
             Kind::Trace => &self.traces,
+            Kind::Endpoint => &self.endpoints,
         }
     }
 
@@ -384,6 +388,30 @@ impl Methods {
         mute::tell();
     }
 
+    /// Makes the methods that these patterns name, now and later, the endpoint of a profile task, and no others. As
+    /// [`change_threshold`](Self::change_threshold).
+    ///
+    /// # Errors
+    /// There are too many patterns.
+    pub(crate) fn set_endpoint(
+        &self,
+        patterns: &[Pattern],
+        mut between: impl FnMut(),
+    ) -> Result<usize, BadValue> {
+        self.forget_endpoint();
+        let mut named = 0;
+        for pattern in patterns {
+            named += self.change_own(Kind::Endpoint, pattern.clone(), 1, &mut between)?;
+        }
+        Ok(named)
+    }
+
+    /// No method is an endpoint any more.
+    pub(crate) fn forget_endpoint(&self) {
+        self.set_own(OwnValues::new(Kind::Endpoint));
+        requests::forget();
+    }
+
     fn change_own(
         &self,
         kind: Kind,
@@ -414,6 +442,7 @@ impl Methods {
         if self.follow(Kind::Trace) {
             mute::tell();
         }
+        self.follow(Kind::Endpoint);
     }
 
     /// Whether any method got a value.

@@ -1,4 +1,5 @@
-//! What the methods that patterns name have of their own: a threshold, or how many calls are between two traced ones.
+//! What the methods that patterns name have of their own: a threshold, how many calls are between two traced ones, or
+//! that they are the endpoint of a profile task.
 //! The last pattern that names a method counts.
 
 use std::sync::Arc;
@@ -8,7 +9,7 @@ use log_format::ids::MethodId;
 use log_format::pattern::Pattern;
 
 use super::method::Method;
-use crate::probe::{self, traced};
+use crate::probe::{self, requests, traced};
 
 /// What a value is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,6 +18,8 @@ pub(super) enum Kind {
     Threshold,
     /// How many calls are between two whose stacks are taken; 0 for none.
     Trace,
+    /// 1: they are the endpoint of a profile task.
+    Endpoint,
 }
 
 impl Kind {
@@ -25,6 +28,7 @@ impl Kind {
         match self {
             Self::Threshold => "threshold",
             Self::Trace => "trace",
+            Self::Endpoint => "task",
         }
     }
 
@@ -33,6 +37,7 @@ impl Kind {
         match self {
             Self::Threshold => probe::set_numbered_ns(number, value),
             Self::Trace => traced::set_numbered(number, value),
+            Self::Endpoint => {}
         }
     }
 
@@ -41,6 +46,7 @@ impl Kind {
         match self {
             Self::Threshold => probe::assign_threshold(id, number),
             Self::Trace => traced::assign(id, number),
+            Self::Endpoint => requests::assign(id, number),
         }
     }
 }
@@ -111,7 +117,7 @@ impl OwnValues {
             None => {
                 let number = u8::try_from(all.len() + 1).map_err(|_| {
                     let advice = match self.kind {
-                        Kind::Threshold => "",
+                        Kind::Threshold | Kind::Endpoint => "",
                         Kind::Trace => "; untrace forgets all",
                     };
                     BadValue::because(format!("more than {} patterns{advice}", u8::MAX))

@@ -2,6 +2,8 @@
 //!
 //! Other threads ask it through [`Handle`](crate::request::Handle), so nothing that waits is ever near a probe.
 
+mod tasks;
+
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, SyncSender};
@@ -38,6 +40,7 @@ use crate::session::recording_switch::RecordingSwitch;
 use crate::session::status;
 use crate::stderr::message;
 use crate::sys::clock;
+use crate::tasks::Tasks;
 
 /// How often the threads' rings are drained.
 const ROUND: Duration = Duration::from_millis(50);
@@ -65,6 +68,7 @@ pub(crate) struct AgentLoop<'j> {
     no_classes: NoClasses,
     schedule: Schedule,
     sampler: Option<Sampler<'j>>,
+    tasks: Tasks,
 }
 
 /// What the loop is made of.
@@ -113,6 +117,7 @@ impl<'j> AgentLoop<'j> {
                 parts.engine,
                 tests.fault == Fault::Walks,
             ),
+            tasks: Tasks::default(),
         }
     }
 
@@ -172,6 +177,7 @@ impl<'j> AgentLoop<'j> {
                 self.recorder.take_samples(sampler, false);
             }
             self.recorder.round();
+            self.keep_to_tasks();
             self.running.load_hook.classes.write_log();
         }
     }
@@ -214,12 +220,8 @@ impl<'j> AgentLoop<'j> {
                 found = Found::Methods(states);
             }
             Request::Mute(pattern, mutes) => {
-                let Self { guards, recorder, probe_class, jni, .. } = self;
-                let round = || recorder.round();
-                let named = guards.mute(pattern.clone(), mutes, probe_class, jni, round)?;
+                let named = self.mute(&pattern, mutes)?;
                 hints = Some(names_nothing(&pattern, named).into_iter().collect());
-                self.classes.mutes_changed(&self.guards, || self.recorder.round());
-                self.recorder.set_muted(self.guards.rules(), self.guards.muted_count());
             }
             Request::Overhead(budget) => {
                 let (cost, mut parts) = self.cost_control();
@@ -231,8 +233,13 @@ impl<'j> AgentLoop<'j> {
             Request::Untrace => self.methods.forget_traces(),
             Request::Traces => hints = Some(self.untraceable()),
             Request::Throttled => found = self.throttled(),
+            Request::Task(command) => {
+                let (tasks, of_tasks) = self.carry_out_task(command)?;
+                (found, hints) = (tasks, Some(of_tasks));
+            }
             Request::Finish | Request::Detach => {
                 self.stop();
+                self.end_tasks();
                 self.tell_unmatched();
                 self.running.load_hook.classes.write_log();
                 self.recorder.finish()?;
@@ -241,6 +248,16 @@ impl<'j> AgentLoop<'j> {
         let mut status = self.status();
         status.hints = hints.unwrap_or(status.hints);
         Ok(Reply { status, found })
+    }
+
+    /// Mutes the methods that a pattern names, or unmutes them. Returns how many it names.
+    fn mute(&mut self, pattern: &Pattern, mutes: bool) -> Result<usize, Error> {
+        let Self { guards, recorder, probe_class, jni, .. } = self;
+        let round = || recorder.round();
+        let named = guards.mute(pattern.clone(), mutes, probe_class, jni, round)?;
+        self.classes.mutes_changed(&self.guards, || self.recorder.round());
+        self.recorder.set_muted(self.guards.rules(), self.guards.muted_count());
+        Ok(named)
     }
 
     /// The sampler, which a command needs.
@@ -255,17 +272,17 @@ impl<'j> AgentLoop<'j> {
         if self.methods.traces().iter().all(|own| own.value == 0) {
             self.methods.forget_traces();
         }
-        Ok(if named == 0 { vec![self.why_not_traced(pattern)] } else { Vec::new() })
+        Ok(if named == 0 { vec![self.why_not_named(pattern, "trace")] } else { Vec::new() })
     }
 
-    /// Why a pattern names no method that could be traced.
-    fn why_not_traced(&mut self, pattern: &Pattern) -> String {
+    /// Why a pattern names no method for this command.
+    fn why_not_named(&mut self, pattern: &Pattern, command: &str) -> String {
         match self.method_states(pattern) {
             (_, Some(hint)) => hint,
             (states, None) if states.methods.is_empty() => format!(
                 "{pattern} names no method that is measured; tprofiler methods {pattern} says why"
             ),
-            (_, None) => format!("{pattern} is the end of a name; trace needs all of it"),
+            (_, None) => format!("{pattern} is the end of a name; {command} needs all of it"),
         }
     }
 
@@ -293,7 +310,7 @@ impl<'j> AgentLoop<'j> {
             },
         );
         named_by.retain(|(_, is_named)| !is_named);
-        named_by.iter().map(|(pattern, _)| self.why_not_traced(pattern)).collect()
+        named_by.iter().map(|(pattern, _)| self.why_not_named(pattern, "trace")).collect()
     }
 
     /// Measures the profiler's cost and keeps it within the overhead budget.
