@@ -19,6 +19,7 @@ mod samples;
 mod service;
 mod sql_run;
 mod statements;
+mod tasks;
 mod truth_run;
 
 pub use agents::{bytecode_agent, faults, jacoco, java_agent, second_agent, set_clock};
@@ -44,4 +45,5 @@ pub use samples::{
 pub use service::{Service, TOKEN_NEEDED};
 pub use sql_run::{SqlRun, run_sql, sql_expected, sql_java, sql_java_with};
 pub use statements::{Executed, SlowStatement, Sums, executions, secrets, slow_statements, sums};
+pub use tasks::{Request, Task, TaskCall, tasks};
 pub use truth_run::{TRUTH, jar_of, run_plain, run_truth};

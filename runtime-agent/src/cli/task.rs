@@ -39,7 +39,7 @@ pub(super) struct TaskArguments {
     #[arg(long)]
     id: Option<String>,
     /// End the task with this id
-    #[arg(long, value_name = "ID", exclusive = true)]
+    #[arg(long, value_name = "ID", conflicts_with_all = ["endpoint", "methods", "endpoints", "start", "duration", "min_duration", "dump_period", "max_samples", "id"])]
     cancel: Option<String>,
 }
 

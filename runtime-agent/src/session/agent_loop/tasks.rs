@@ -108,7 +108,11 @@ impl AgentLoop<'_> {
         if self.tasks.state(id) == Some(TaskState::Running) {
             let ended = self.recorder.end_requests();
             self.write_requests(ended);
-            for missing in self.missing() {
+            let missing = self.missing();
+            // An agent that ends has stopped recording.
+            let was_off = !self.recording.is_on() && end != End::AgentEnded;
+            for missing in missing.into_iter().chain(was_off.then(|| "recording is off".to_owned()))
+            {
                 reason = format!("{reason}; {missing}");
             }
             self.methods.forget_endpoint();
@@ -146,9 +150,6 @@ impl AgentLoop<'_> {
             missing.push(format!(
                 "{others} methods are throttled: their callers' self time has their time"
             ));
-        }
-        if !self.recording.is_on() {
-            missing.push("recording is off".to_owned());
         }
         missing
     }
