@@ -363,7 +363,9 @@ fn record_if_slow(own: OwnThread<'_>, index: u32, exit: Exit, total_ticks: u64) 
         && kept::is_slower_by_ticks(method, total_ticks)
         && own.totals_of(frame).is_longest(total_ticks);
     let is_recorded = is_slowest || (is_slow && total_ticks >= thresholds::raised_to_ticks());
-    let request = requests::request_of(own.stack(), index, total_ticks);
+    // Deeper calls have no call path.
+    let deepest = index.min(MAX_PATH_DEPTH - 1);
+    let request = requests::request_of(own.stack(), deepest, total_ticks);
     if is_recorded || request.is_some() {
         record(own, index, exit, total_ticks, Why { is_recorded, is_slowest, request });
     }

@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 use log_format::ids::MethodId;
 
-use super::leave::MAX_PATH_DEPTH;
 use super::own::Own;
 use super::stack::ShadowStack;
 use crate::sys::clock;
@@ -31,14 +30,12 @@ pub(super) fn request_of(stack: Own<'_, ShadowStack>, index: u32, total_ticks: u
     if total_ticks < LEAST_TICKS.load(Ordering::Relaxed) {
         return None;
     }
-    // Deeper calls have no call path.
-    (0..=index.min(MAX_PATH_DEPTH - 1)).find(|at| is_endpoint(stack.frame(*at).method()))
+    (0..=index).find(|at| is_endpoint(stack.frame(*at).method()))
 }
 
-/// Sets from which duration on calls in requests are recorded; with `u64::MAX`, none are.
-pub(crate) fn set_least_ns(ns: u64) {
+/// Sets from which duration on calls in requests are recorded, with the next [`renew_least_ticks`].
+pub(super) fn set_least_ns(ns: u64) {
     LEAST_NS.store(ns, Ordering::Relaxed);
-    super::renew_ticks();
 }
 
 /// Recomputes the duration in ticks, and returns it.
@@ -60,6 +57,5 @@ pub(crate) fn assign(method: MethodId, number: u8) {
 
 /// No method is an endpoint any more.
 pub(crate) fn forget() {
-    set_least_ns(u64::MAX);
     NUMBERS.forget();
 }

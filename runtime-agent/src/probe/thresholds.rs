@@ -74,6 +74,12 @@ pub(crate) fn set_numbered_ns(number: u8, ns: u64) {
     renew_ticks();
 }
 
+/// Sets from which duration on calls in the requests of a task are recorded; with `u64::MAX`, none are.
+pub(crate) fn set_least_in_requests_ns(ns: u64) {
+    requests::set_least_ns(ns);
+    renew_ticks();
+}
+
 /// Raises all lower thresholds to `ns`, until the next call.
 pub(crate) fn raise_thresholds(ns: u64) {
     RAISED_TO_NS.store(ns, Ordering::Relaxed);
@@ -114,6 +120,7 @@ pub(crate) fn assign(method: MethodId, number: u8) {
 /// Removes all thresholds, as at the start.
 pub(crate) fn forget_thresholds() {
     RAISED_TO_NS.store(0, Ordering::Relaxed);
+    requests::set_least_ns(u64::MAX);
     for ns in &OWN_NS {
         ns.store(u64::MAX, Ordering::Relaxed);
     }

@@ -3,6 +3,7 @@
 
 mod counters;
 mod hot_events;
+mod open_tasks;
 mod sampled_bytes;
 mod sampling;
 mod tasks;
@@ -18,8 +19,8 @@ use log_format::names::Hour;
 use log_format::rows::{CallRow, counter};
 use rewriter::probe::OFFLINE;
 
+use self::open_tasks::OpenTasks;
 use self::sampled_bytes::SampledBytes;
-use self::tasks::OpenTasks;
 use crate::drain::allocations::Allocations;
 use crate::drain::counters::{Written, row};
 use crate::drain::events::Events;

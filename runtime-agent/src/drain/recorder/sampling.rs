@@ -25,7 +25,7 @@ use crate::sys::clock;
 const SAMPLES_PART: u64 = 4;
 /// The part that waits for locks may take, and sampled allocations, traced calls, examples of exceptions, and requests of
 /// tasks.
-pub(super) const OTHERS_PART: u64 = 8;
+const OTHERS_PART: u64 = 8;
 
 impl Recorder {
     /// What `status` says of CPU samples.
@@ -128,8 +128,13 @@ impl Recorder {
         }
     }
 
+    /// The bytes that the requests of tasks may take of the hour's budget.
+    pub(super) fn part_of_others(&self) -> u64 {
+        self.part(OTHERS_PART)
+    }
+
     /// The bytes of one of so many parts of the hour's budget.
-    pub(super) fn part(&self, parts: u64) -> u64 {
+    fn part(&self, parts: u64) -> u64 {
         self.budget.hour_bytes().map_or(u64::MAX, |bytes| bytes / parts)
     }
 }

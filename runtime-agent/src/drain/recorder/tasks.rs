@@ -7,7 +7,6 @@ use log_format::names::Hour;
 use log_format::rows::{CallRow, TaskCallRow, TaskRequestRow, TaskRow};
 
 use super::Recorder;
-use super::sampling::OTHERS_PART;
 use crate::drain::in_flight;
 use crate::drain::requests::{EndedRequest, RequestThread, Wanted, keep_longest};
 use crate::drain::unfinished_calls;
@@ -18,28 +17,12 @@ use crate::sys::clock;
 /// Bytes of a row of task_calls.csv with a typical task id.
 const ROW_BYTES: u64 = 100;
 
-/// The tasks that have not ended: new files repeat their rows.
-#[derive(Debug)]
-pub(super) struct OpenTasks {
-    rows: Vec<TaskRow>,
-    /// How many files had been begun at the last look.
-    begun: u64,
-    /// Bytes of requests written in this hour.
-    bytes: (Hour, u64),
-}
-
-impl Default for OpenTasks {
-    fn default() -> Self {
-        Self { rows: Vec::new(), begun: 0, bytes: (Hour::of_unix_ns(0), 0) }
-    }
-}
-
 impl Recorder {
     /// Begins to record the requests that are wanted. `least_ns` is the duration from which on their calls are
     /// recorded.
     pub(crate) fn begin_requests(&mut self, wanted: Wanted, least_ns: u64) {
         self.requests.begin(wanted);
-        requests::set_least_ns(least_ns);
+        probe::set_least_in_requests_ns(least_ns);
     }
 
     /// Records no more requests, and returns those that have ended or are in progress.
@@ -48,7 +31,7 @@ impl Recorder {
         if probe::is_recording() {
             self.add_unfinished_requests();
         }
-        requests::set_least_ns(u64::MAX);
+        probe::set_least_in_requests_ns(u64::MAX);
         let mut ended = std::mem::take(&mut self.ended_requests);
         ended.extend(self.requests.end_round(true));
         self.requests.end();
@@ -91,7 +74,7 @@ impl Recorder {
         if self.open_tasks.bytes.0 != hour {
             self.open_tasks.bytes = (hour, 0);
         }
-        let room = self.part(OTHERS_PART).saturating_sub(self.open_tasks.bytes.1) / ROW_BYTES;
+        let room = self.part_of_others().saturating_sub(self.open_tasks.bytes.1) / ROW_BYTES;
         let most = usize::try_from(room).unwrap_or(usize::MAX).max(1);
         dropped += keep_longest(&mut calls, most) as u64;
         let rows: Vec<TaskCallRow> =
