@@ -4,6 +4,7 @@
 """
 
 import csv
+import glob
 import json
 import os
 import platform
@@ -271,6 +272,25 @@ class Muted(Ours):
         return None
 
 
+class Task(Budget):
+    """A profile task runs, of all requests, none of which is long enough to be written."""
+
+    waits = True
+
+    def ready(self, workload):
+        command = [f"{RELEASE}/tprofiler", "task", f"--endpoint={workload.measured}", "--duration=15m"]
+        command += ["--min-duration=1h", f"--addr=127.0.0.1:{self.port}"]
+        subprocess.run(command, stdout=subprocess.DEVNULL, check=True)
+
+    def recorded(self, scratch):
+        """Fails if no task ran."""
+        files = glob.glob(f"{scratch}/logs/*/*.tasks.csv")
+        states = [row["state"] for name in files for row in csv.DictReader(open(name))]
+        if states[1:] != ["running", "finished"]:
+            raise RuntimeError(f"the task's states: {states}")
+        return super().recorded(scratch)
+
+
 class Jfr(Peer):
     event = ""
     more = ""
@@ -404,6 +424,7 @@ PEERS = {
     "keep": Keep,
     "off": Off,
     "muted": Muted,
+    "task": Task,
     "async-profiler": AsyncProfiler,
     "jfr-timing": JfrTiming,
     "jfr-trace": JfrTrace,
@@ -429,6 +450,7 @@ LONG_NAMES = {
     "keep": "this agent, overhead=off, leaves=keep, cpu=off",
     "off": "this agent, off",
     "muted": "this agent, all muted",
+    "task": "this agent, a profile task runs",
     "async-profiler": "async-profiler, trace",
     "jfr-timing": "JFR MethodTiming",
     "jfr-trace": "JFR MethodTrace",
@@ -436,10 +458,10 @@ LONG_NAMES = {
 }
 
 
-SAMPLERS = ("unsampled", "untraced", "traced", "nothing", "samples", "samples-1ms", "samples-capped", "async-samples",
+SAMPLERS = ("task", "unsampled", "untraced", "traced", "nothing", "samples", "samples-1ms", "samples-capped", "async-samples",
             "async-samples-1ms")
 USUAL = [name for name in PEERS if not name.startswith("before") and name not in SAMPLERS]
-LONG = ("plain", "budget", "before-budget", "unsampled", "samples", "nothing")
+LONG = ("plain", "budget", "task", "before-budget", "unsampled", "samples", "nothing")
 
 
 def major(jdk):
