@@ -44,6 +44,10 @@ pub(crate) struct Wanted {
     pub from_ns: u64,
     /// They took at least so long.
     pub min_duration_ns: u64,
+    /// Their calls are recorded that take at least so long.
+    pub least_call_ns: u64,
+    /// If there are too many, their least duration is raised up to this.
+    pub most_call_ns: u64,
 }
 
 /// A request that was long enough.
@@ -73,6 +77,8 @@ pub(crate) struct Requests {
     /// Calls held in all.
     count: usize,
     round: u64,
+    /// Threads had no room for calls in this round.
+    has_overflowed: bool,
 }
 
 impl Requests {
@@ -120,9 +126,29 @@ impl Requests {
 
     /// Notes that a thread dropped calls because its ring was full.
     pub(crate) fn add_dropped(&mut self, thread: RequestThread, calls: u64) {
-        if let Some(held) = self.threads.get_mut(&thread) {
+        if calls > 0
+            && let Some(held) = self.threads.get_mut(&thread)
+        {
             held.dropped += calls;
+            self.has_overflowed = true;
         }
+    }
+
+    /// If threads had no room for calls since the last call of this, from which duration on they are to be recorded
+    /// now: twice the one before.
+    pub(crate) fn raise_least_call(&mut self) -> Option<u64> {
+        let wanted = self.wanted.as_mut()?;
+        let has_overflowed = std::mem::take(&mut self.has_overflowed);
+        if !has_overflowed || wanted.least_call_ns >= wanted.most_call_ns {
+            return None;
+        }
+        wanted.least_call_ns = wanted.least_call_ns.saturating_mul(2).min(wanted.most_call_ns);
+        Some(wanted.least_call_ns)
+    }
+
+    /// Which requests are recorded, if any are.
+    pub(crate) fn wanted(&self) -> Option<Wanted> {
+        self.wanted
     }
 
     /// The requests that were seen to end in this round.
@@ -231,7 +257,12 @@ mod tests {
 
     fn recording(min_ms: u64) -> Requests {
         let mut requests = Requests::default();
-        requests.begin(Wanted { from_ns: 100 * MS, min_duration_ns: min_ms * MS });
+        requests.begin(Wanted {
+            from_ns: 100 * MS,
+            min_duration_ns: min_ms * MS,
+            least_call_ns: MS,
+            most_call_ns: 3 * MS,
+        });
         requests
     }
 
@@ -332,6 +363,21 @@ mod tests {
         let mut calls = vec![call(1, 5), call(2, 5), call(3, 9), call(4, 5)];
         assert_eq!(keep_longest(&mut calls, 2), 2);
         assert_eq!(calls, [call(3, 9), call(4, 5)]);
+    }
+
+    #[test]
+    fn threads_without_room_record_fewer_calls() {
+        let mut requests = recording(10);
+        requests.add(THREAD, &call(200, 1), false);
+        assert_eq!(requests.raise_least_call(), None);
+        let raised = [(); 3].map(|()| {
+            requests.add_dropped(THREAD, 5);
+            requests.raise_least_call()
+        });
+        assert_eq!(raised, [Some(2 * MS), Some(3 * MS), None]);
+        requests.add_dropped(RequestThread::Platform(ThreadId::new(8)), 5);
+        requests.add_dropped(THREAD, 0);
+        assert_eq!(requests.raise_least_call(), None);
     }
 
     #[test]

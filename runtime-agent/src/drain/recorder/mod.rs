@@ -258,7 +258,7 @@ impl Recorder {
         let now = Now::read();
         self.budget.set_hour(Hour::of_unix_ns(now.unix_ns), now.monotonic_ns);
         self.drain(probe::recording());
-        self.ended_requests.extend(self.requests.end_round(false));
+        self.end_round_of_requests();
         self.tell_thresholds();
         if self.slice.is_over(now.monotonic_ns) || self.budget.hour_bytes().is_none() {
             self.end_slice(now);

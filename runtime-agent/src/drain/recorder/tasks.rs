@@ -18,11 +18,24 @@ use crate::sys::clock;
 const ROW_BYTES: u64 = 100;
 
 impl Recorder {
-    /// Begins to record the requests that are wanted. `least_ns` is the duration from which on their calls are
-    /// recorded.
-    pub(crate) fn begin_requests(&mut self, wanted: Wanted, least_ns: u64) {
+    /// Begins to record the requests that are wanted.
+    pub(crate) fn begin_requests(&mut self, wanted: Wanted) {
         self.requests.begin(wanted);
-        probe::set_least_in_requests_ns(least_ns);
+        probe::set_least_in_requests_ns(wanted.least_call_ns);
+    }
+
+    /// From which duration on calls in requests are recorded now.
+    pub(crate) fn least_call_ns(&self) -> Option<u64> {
+        Some(self.requests.wanted()?.least_call_ns)
+    }
+
+    /// Takes the requests that have ended by this round. If threads had too many calls, only longer ones are recorded
+    /// from now on.
+    pub(super) fn end_round_of_requests(&mut self) {
+        self.ended_requests.extend(self.requests.end_round(false));
+        if let Some(ns) = self.requests.raise_least_call() {
+            probe::set_least_in_requests_ns(ns);
+        }
     }
 
     /// Records no more requests, and returns those that have ended or are in progress.

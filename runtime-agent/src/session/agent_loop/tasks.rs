@@ -1,5 +1,6 @@
 //! Begins and ends profile tasks.
 
+use log_format::human;
 use log_format::ids::MethodId;
 use log_format::pattern::Pattern;
 use log_format::rows::{TaskRow, TaskState};
@@ -98,17 +99,24 @@ impl AgentLoop<'_> {
         if let Err(error) = self.methods.set_endpoint(&order.methods, || self.recorder.round()) {
             message!("task {id}: {error}");
         }
-        let wanted = Wanted { from_ns: now.unix_ns, min_duration_ns: row.min_duration_ns };
-        self.recorder.begin_requests(wanted, tasks::least_call_ns(&row));
+        let wanted = Wanted {
+            from_ns: now.unix_ns,
+            min_duration_ns: row.min_duration_ns,
+            least_call_ns: tasks::least_call_ns(&row),
+            most_call_ns: row.dump_period_ns,
+        };
+        self.recorder.begin_requests(wanted);
         self.recorder.tell_task(row, self.tasks.open_rows());
     }
 
     fn end_task(&mut self, id: &str, end: End) {
         let mut reason = end.name().to_owned();
         if self.tasks.state(id) == Some(TaskState::Running) {
+            let least_call_ns = self.recorder.least_call_ns();
             let ended = self.recorder.end_requests();
             self.write_requests(ended);
-            let missing = self.missing();
+            let mut missing = self.missing();
+            missing.extend(self.tasks.running().zip(least_call_ns).and_then(not_recorded));
             // An agent that ends has stopped recording.
             let was_off = !self.recording.is_on() && end != End::AgentEnded;
             for missing in missing.into_iter().chain(was_off.then(|| "recording is off".to_owned()))
@@ -153,4 +161,13 @@ impl AgentLoop<'_> {
         }
         missing
     }
+}
+
+/// Which calls were not recorded, because there were too many.
+fn not_recorded((task, least_call_ns): (&TaskRow, u64)) -> Option<String> {
+    let is_raised = least_call_ns > tasks::least_call_ns(task);
+    is_raised.then(|| {
+        let least = human::duration(least_call_ns);
+        format!("calls under {least} were not recorded any more, because there were too many")
+    })
 }
