@@ -320,14 +320,14 @@ fn statements_are_below_the_innermost_one_around_them() {
 fn each_statement_is_whole_in_csv_and_html() {
     let logs = shop();
     let csv = logs.analyze(&["logs", "--format", "csv", "--rows", "sql"]);
-    let header = "statement,url,class,method,descriptor,executions,throws,total_ns,avg_ns,p50_ns,p99_ns,max_ns";
+    let header = "statement,url,class,method,descriptor,executions,throws,total_ns,avg_ns,p50_ns,p99_ns,max_ns,method_calls";
     assert_eq!(csv.csv()[0].join(","), header);
     let texts = csv.csv_column("statement");
     assert_eq!(texts.len(), 8);
     assert_eq!((&*texts[0], &*texts[2], &*texts[3]), (BY_ID, &*long(), HOSTILE));
     assert_eq!(
         csv.csv()[2][2..].join(","),
-        format!("{ORDER},pay,(ILjava/lang/String;)Z,2,1,4000000,2000000,2000000,2000000,2000000")
+        format!("{ORDER},pay,(ILjava/lang/String;)Z,2,1,4000000,2000000,2000000,2000000,2000000,1")
     );
     let by = logs.analyze(&["logs", "--format", "csv", "--rows", "sql", "--by", "minute"]).csv();
     assert_eq!(by[0].join(","), "minute,statement,url,class,method,descriptor,executions,total_ns");

@@ -11,7 +11,7 @@ use crate::report::Report;
 use crate::report::allocations::Row;
 use crate::report::exceptions::ExceptionsAt;
 use crate::report::locks::LockTimes;
-use crate::report::sql::StatementTimes;
+use crate::report::sql::{SqlCaller, StatementTimes};
 use crate::report::traces::TracedMethod;
 use crate::stats::group_sums::GroupRow;
 use crate::stats::method::Method;
@@ -155,9 +155,10 @@ fn sql(report: &Report, writer: &mut Writer<&mut dyn Write>) -> Written {
         return Ok(());
     }
     let figures = ["executions", "throws", "total_ns", "avg_ns", "p50_ns", "p99_ns", "max_ns"];
-    writer.write_record(STATEMENT.into_iter().chain(METHOD).chain(figures))?;
+    let columns = STATEMENT.into_iter().chain(METHOD).chain(figures);
+    writer.write_record(columns.chain(["method_calls"]))?;
     for StatementTimes { statement, callers, .. } in &report.events.sql.statements {
-        for (method, figures) in callers {
+        for SqlCaller { method, figures, calls } in callers {
             let [p50_ns, _, p99_ns] = figures.percentiles_ns();
             let mut cells: Vec<String> = of_statement(statement).into();
             cells.extend(of_method(method));
@@ -165,6 +166,7 @@ fn sql(report: &Report, writer: &mut Writer<&mut dyn Write>) -> Written {
             cells.extend(sums.map(|figure| figure.to_string()));
             let times = [figures.avg_ns(), p50_ns, p99_ns, Some(figures.max_ns)];
             cells.extend(times.map(text));
+            cells.push(text(*calls));
             writer.write_record(cells)?;
         }
     }

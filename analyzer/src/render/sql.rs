@@ -15,7 +15,7 @@ use super::text_parts::{WIDTH, ended, heading, number, wrapped};
 use crate::options::By;
 use crate::options::zone::Zone;
 use crate::report::groups::percent;
-use crate::report::sql::{SqlReport, StatementTimes};
+use crate::report::sql::{SqlCaller, SqlReport, StatementTimes};
 use crate::report::{ReadSummary, Report};
 use crate::stats::aggregate::Figures;
 use crate::stats::group_sums::GroupRow;
@@ -43,6 +43,9 @@ const IN_LINE: usize = 40;
 
 /// Callers of a statement that are shown, and methods of a call path.
 const CALLERS: usize = 3;
+
+/// From how many executions in a call of a method on they are shown.
+const PER_CALL: f64 = 2.0;
 
 /// Most characters of a cell of the page: a whole statement.
 const CELL: usize = 4_000;
@@ -163,20 +166,30 @@ fn database(url: &str) -> &str {
     if url.is_empty() { "an unknown database" } else { url }
 }
 
-/// The first callers, with their share of the statement's time if there are others.
+/// The first callers, with their share of the statement's time if there are others, and how often a call executes it.
 fn callers(times: &StatementTimes, most: usize, labels: &Labels) -> String {
     let name = |method: &Option<Method>| match method {
         Some(method) => labels.of(method),
         None => "no measured method".to_owned(),
     };
     let all = &times.callers;
-    let shown = all.iter().take(most).map(|(method, figures)| match all.len() {
-        1 => name(method),
-        _ => format!("{} {}", name(method), share(figures.total_ns, times.figures.total_ns)),
+    let of_time = |caller: &SqlCaller| {
+        (all.len() > 1).then(|| share(caller.figures.total_ns, times.figures.total_ns))
+    };
+    let shown = all.iter().take(most).map(|caller| {
+        let words = [Some(name(&caller.method)), of_time(caller), per_call(caller)];
+        words.into_iter().flatten().collect::<Vec<_>>().join(" ")
     });
     let rest = all.len().saturating_sub(most);
     let rest = (rest > 0).then(|| format!("{rest} more"));
     shown.chain(rest).collect::<Vec<_>>().join(", ")
+}
+
+/// How many executions a call of the method has, if that is more than one or two: a query in a loop.
+fn per_call(caller: &SqlCaller) -> Option<String> {
+    let per_call = caller.per_call().filter(|per_call| *per_call >= PER_CALL)?;
+    let digits = if per_call < 10.0 { 1 } else { 0 };
+    Some(format!("({per_call:.digits$} a call)"))
 }
 
 /// The innermost measured methods of an execution; without any, those of its stack outside the JDK.
@@ -255,6 +268,8 @@ struct StatementRow<'r> {
 struct CallerRow<'r> {
     /// `null` if no measured method was in progress.
     site: Option<Name<'r>>,
+    /// `null` if statistics do not have it.
+    calls: Option<u64>,
     executions: u64,
     throws: u64,
     total_ns: u64,
@@ -333,9 +348,10 @@ impl<'r> StatementRow<'r> {
 }
 
 impl<'r> CallerRow<'r> {
-    fn new((method, figures): &'r (Option<Method>, Figures)) -> Self {
-        let Figures { calls, throws, total_ns, .. } = *figures;
-        Self { site: method.as_ref().map(Name::new), executions: calls, throws, total_ns }
+    fn new(caller: &'r SqlCaller) -> Self {
+        let Figures { calls: executions, throws, total_ns, .. } = caller.figures;
+        let site = caller.method.as_ref().map(Name::new);
+        Self { site, calls: caller.calls, executions, throws, total_ns }
     }
 }
 

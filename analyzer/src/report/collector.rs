@@ -278,9 +278,12 @@ impl Collector {
     }
 
     /// Takes the SQL statements.
-    fn take_sql(&mut self, labels: &[String], zone: &Zone) -> SqlReport {
+    fn take_sql(&mut self, labels: &[String], selection: &Selection) -> SqlReport {
         let sums = std::mem::take(&mut self.sql);
-        SqlReport::new(sums, |group| label(group, labels, &self.threads, &self.names, zone))
+        let calls_of = |method: &Method| self.calls_of(method, selection);
+        SqlReport::new(sums, calls_of, |group| {
+            label(group, labels, &self.threads, &self.names, &selection.zone)
+        })
     }
 
     /// Takes the waits for locks.
@@ -313,18 +316,22 @@ impl Collector {
             allocations: self.take_allocations(labels, selection),
             traces: self.take_traces(labels, &selection.zone),
             exceptions: self.take_exceptions(labels, selection),
-            sql: self.take_sql(labels, &selection.zone),
+            sql: self.take_sql(labels, selection),
+        }
+    }
+
+    /// How often a method was called: only statistics have all calls.
+    fn calls_of(&self, method: &Method, selection: &Selection) -> Option<u64> {
+        match self.totals.calls_of(method) {
+            (calls @ 1.., _) if !selection.counts_records() => Some(calls),
+            _ => None,
         }
     }
 
     /// Takes the exceptions.
     fn take_exceptions(&mut self, labels: &[String], selection: &Selection) -> ExceptionReport {
-        // Only statistics have all calls.
-        let calls_of = |method: &Method| match self.totals.calls_of(method) {
-            (calls @ 1.., _) if !selection.counts_records() => Some(calls),
-            _ => None,
-        };
         let sums = std::mem::take(&mut self.exceptions);
+        let calls_of = |method: &Method| self.calls_of(method, selection);
         let times = ThrottledTimes::new(&self.throttled, selection);
         let throttled = times.of(Group::All, None);
         let was_throttled = |method: &Method| throttled.ns(method).is_some();

@@ -38,14 +38,37 @@ pub struct StatementTimes {
     pub statement: Arc<Statement>,
     /// The executions; each counts as a call.
     pub figures: Figures,
-    /// The innermost measured methods that executed it, or none, those with most time first.
-    pub callers: Vec<(Option<Method>, Figures)>,
+    /// Those that executed it, those with most time first.
+    pub callers: Vec<SqlCaller>,
+}
+
+/// The executions of a statement by a method.
+#[derive(Debug)]
+pub struct SqlCaller {
+    /// The innermost measured method; `None` if none was in progress.
+    pub method: Option<Method>,
+    /// The executions; each counts as a call.
+    pub figures: Figures,
+    /// How often the method was called, if statistics have it.
+    pub calls: Option<u64>,
+}
+
+impl SqlCaller {
+    /// Executions of the statement in a call of the method.
+    #[must_use]
+    pub fn per_call(&self) -> Option<f64> {
+        self.calls.map(|calls| self.figures.calls as f64 / calls as f64)
+    }
 }
 
 impl SqlReport {
     /// The report of these statements. Without statistics, or if only slow executions have what is selected, figures are
-    /// of the slow ones.
-    pub(crate) fn new(mut sums: SqlSums, label: impl Fn(Group) -> Option<String>) -> Self {
+    /// of the slow ones. `calls_of` returns how often a method was called, if that is known.
+    pub(crate) fn new(
+        mut sums: SqlSums,
+        calls_of: impl Fn(&Method) -> Option<u64>,
+        label: impl Fn(Group) -> Option<String>,
+    ) -> Self {
         let slowest = sums.slowest.into_vec();
         let of_slow = sums.all.is_empty() && !slowest.is_empty();
         let figures = std::mem::take(if of_slow { &mut sums.slow } else { &mut sums.all });
@@ -61,13 +84,15 @@ impl SqlReport {
                 callers: Vec::new(),
             });
             times.figures.merge(&figures);
-            times.callers.push((method, figures));
+            let calls = method.as_ref().filter(|_| !of_slow).and_then(&calls_of);
+            times.callers.push(SqlCaller { method, figures, calls });
         }
         let mut statements: Vec<StatementTimes> = by_statement.into_values().collect();
         statements.sort_by_key(|times| Reverse(times.figures.total_ns));
         for times in &mut statements {
             times.callers.sort_by(|one, other| {
-                (Reverse(one.1.total_ns), &one.0).cmp(&(Reverse(other.1.total_ns), &other.0))
+                let time = |caller: &SqlCaller| Reverse(caller.figures.total_ns);
+                (time(one), &one.method).cmp(&(time(other), &other.method))
             });
         }
         let sum = |of: fn(&Figures) -> u64| {
@@ -115,6 +140,6 @@ impl SqlReport {
     pub fn methods(&self) -> impl Iterator<Item = &Method> {
         let callers = self.statements.iter().flat_map(|times| &times.callers);
         let slowest = self.slowest.iter().flat_map(|slow| slow.path.iter().chain(&slow.stack));
-        callers.filter_map(|(method, _)| method.as_ref()).chain(slowest)
+        callers.filter_map(|caller| caller.method.as_ref()).chain(slowest)
     }
 }
