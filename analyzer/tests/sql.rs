@@ -53,11 +53,36 @@ fn statements_are_summed_up_by_text_and_database() {
         json!(["[other statements]", 4, 0, 2_000, 500, 500, 500, [[null, 4]]]),
     ];
     assert_eq!(rows(&logs, &[]), expected);
+    let json = logs.analyze(&["logs", "--format", "json"]).json();
+    let calls = |of: usize| json["sql"]["statements"][of]["callers"][0]["calls"].clone();
+    // Statistics do not have all of these methods.
+    assert_eq!(
+        [calls(0), calls(1), calls(2), calls(3)],
+        [json!(1), json!(1), json!(null), json!(null)]
+    );
     let top = logs.analyze(&["logs", "--top", "2"]).quiet();
     assert!(
         top.contains("    and 5 more rows\n") && top.contains("    and 7 more rows\n"),
         "{top}"
     );
+}
+
+#[test]
+fn statements_are_sorted_as_methods_are() {
+    let logs = shop();
+    for (key, heading, first) in [
+        ("total", "total time", [BY_ID, &long()]),
+        ("calls", "executions", [BY_ID, "[other statements]"]),
+        ("avg", "average time", [&*long(), HOSTILE]),
+        ("max", "longest execution", [&*long(), BY_ID]),
+        ("throws", "throws", [BY_ID, HOSTILE]),
+    ] {
+        let texts: Vec<Value> =
+            rows(&logs, &["--sort", key]).into_iter().map(|row| row[0].clone()).collect();
+        assert_eq!(texts[..2], first, "{key}");
+        let text = logs.analyze(&["logs", "--sort", key]).quiet();
+        assert!(text.contains(&format!("\nSQL statements by {heading}: 149 ms")), "{text}");
+    }
 }
 
 #[test]

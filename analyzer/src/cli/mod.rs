@@ -38,7 +38,7 @@ pub struct Cli {
     /// Folders of runs, runs' folders, or single files of a run; or TProfiler's logs
     #[arg(required_unless_present = "generate", value_name = "PATH")]
     paths: Vec<PathBuf>,
-    /// Sort methods by this, largest first [default: self]
+    /// Sort methods and SQL statements by this, largest first [default: self]
     #[arg(long, value_enum)]
     sort: Option<SortKey>,
     /// Show at most N methods (of each group) and unfinished calls; 0 shows all [default: 20 in text, else 0]

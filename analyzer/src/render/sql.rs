@@ -132,7 +132,7 @@ pub(super) fn in_short(sql: &SqlReport) -> Option<String> {
 
 fn title(sql: &SqlReport) -> String {
     let (total, lacks) = (duration(sql.total_ns), sql.lacks());
-    format!("SQL statements by total time{lacks}: {total} in {}", executions(sql))
+    format!("SQL statements by {}{lacks}: {total} in {}", sql.sorted_by(), executions(sql))
 }
 
 /// How many executions there are, and how many of them threw.

@@ -409,7 +409,8 @@ impl Collector {
         }
         self.sort();
         let labels: Vec<String> = runs.iter().map(|run| run.label.clone()).collect();
-        let events = self.take_events(&labels, selection);
+        let mut events = self.take_events(&labels, selection);
+        events.sql.sort_by(options.layout.sort);
         let (mut groups, cpu, off_cpu, saturated) =
             self.take_groups(runs, &labels, options, selection, problems);
         for report in groups.iter_mut().flat_map(GroupReport::reports_mut) {

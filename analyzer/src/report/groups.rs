@@ -174,7 +174,8 @@ pub fn percent(part: u128, whole: u128) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 * 100.0 }
 }
 
-fn compare(key: SortKey, a: &Figures, b: &Figures) -> Ordering {
+/// Compares figures by a column.
+pub(super) fn compare(key: SortKey, a: &Figures, b: &Figures) -> Ordering {
     match key {
         SortKey::SelfTime => a.self_ns.cmp(&b.self_ns),
         SortKey::Total => a.total_ns.cmp(&b.total_ns),

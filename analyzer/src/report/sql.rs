@@ -4,6 +4,8 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::groups::compare;
+use crate::options::SortKey;
 use crate::stats::aggregate::{Figures, Group};
 use crate::stats::group_sums::GroupRow;
 use crate::stats::method::Method;
@@ -20,7 +22,9 @@ pub struct SqlReport {
     pub throws: u64,
     /// Whether figures are of the slow executions alone.
     pub of_slow: bool,
-    /// The statements, those with most time first.
+    /// The column; of statements, self time is total time.
+    pub sort: SortKey,
+    /// The statements, sorted by `sort`, the largest first.
     pub statements: Vec<StatementTimes>,
     /// Executions of each group by statement and method: how many, and their time. Of slow ones alone, if
     /// `groups_of_slow`.
@@ -103,10 +107,29 @@ impl SqlReport {
             executions: sum(|figures| figures.calls),
             throws: sum(|figures| figures.throws),
             of_slow,
+            sort: SortKey::Total,
             statements,
             groups_of_slow,
             groups: groups.rows(label),
             slowest,
+        }
+    }
+
+    /// Sorts the statements by a column, those with the same value by time.
+    pub(crate) fn sort_by(&mut self, sort: SortKey) {
+        self.sort = sort;
+        self.statements.sort_by(|a, b| compare(sort, &b.figures, &a.figures));
+    }
+
+    /// What statements are sorted by.
+    #[must_use]
+    pub fn sorted_by(&self) -> &'static str {
+        match self.sort {
+            SortKey::SelfTime | SortKey::Total => "total time",
+            SortKey::Calls => "executions",
+            SortKey::Avg => "average time",
+            SortKey::Max => "longest execution",
+            SortKey::Throws => "throws",
         }
     }
 
