@@ -25,6 +25,7 @@ pub mod selection;
 pub(crate) mod short_names;
 pub(crate) mod sites;
 pub(crate) mod sql;
+pub mod stacks_in_time;
 pub mod throttled;
 pub(crate) mod traces;
 pub(crate) mod unfinished_calls;

@@ -275,7 +275,9 @@ pub fn is_part_of_caller(frame: &Method) -> bool {
     is_probe(frame) || is_native(frame)
 }
 
-fn is_probe(method: &Method) -> bool {
+/// Whether a frame is a probe.
+#[must_use]
+pub fn is_probe(method: &Method) -> bool {
     method.parts().0.starts_with(PROBES)
 }
 
