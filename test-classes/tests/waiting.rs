@@ -1,10 +1,12 @@
 //! Looks at threads say where they wait and how, and stop no thread.
 
 use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
 use log_format::rows::counter;
 use test_classes::{
-    Finished, Java, Jdk, Profile, Sampled, classes, jdks, off_cpu, samples, sources,
+    Finished, Java, Jdk, Profile, Sampled, classes, ends_of_jdks, free_port, jdks, off_cpu,
+    samples, sources, tprofiler_json,
 };
 
 /// A run of the program: what it printed, what was counted, and its samples.
@@ -100,4 +102,31 @@ fn thousands_of_threads_are_looked_at_in_turn() {
     assert!((0.95 * lived..1.05 * lived).contains(&of_one), "{of_one} of {lived}");
     // Rows last up to a minute, so there is about one for each thread.
     assert!(waits.len() < 20_000, "{} rows", waits.len());
+}
+
+/// A wait that goes on is in the log a minute later, or when the log is flushed.
+#[test]
+fn a_flush_writes_waits_in_progress() {
+    for jdk in ends_of_jdks() {
+        let (logs, port) = (tempfile::tempdir().expect("a temporary folder"), free_port());
+        let options = format!("include=programs,port={port},logs={}", logs.path().display());
+        let java = Java::new(jdk).agent(&options).main(classes(), "programs.Endpoints");
+        let mut dialogue = java.talk();
+        dialogue.ask("hang");
+        let began = Instant::now();
+        std::thread::sleep(Duration::from_secs(3));
+        tprofiler_json(port, &["flush"]);
+        let hung = began.elapsed().as_secs_f64() * 1e9;
+        let run = Profile::runs(logs.path()).remove(0);
+        let waits = off_cpu(&run);
+        let is_there = |s: &&Sampled| s.thread == "hanging" && s.state == "parked";
+        let waited = sum(waits.iter().filter(is_there));
+        assert!((0.8 * hung..1.1 * hung).contains(&waited), "{jdk}: {waited} of {hung}");
+        // What follows adds up with it.
+        dialogue.ask("release");
+        let hung = began.elapsed().as_secs_f64() * 1e9;
+        dialogue.end().expect_quiet_success(jdk);
+        let waited = sum(off_cpu(&run).iter().filter(is_there));
+        assert!((0.8 * hung..1.1 * hung).contains(&waited), "{jdk}: {waited} of {hung}");
+    }
 }

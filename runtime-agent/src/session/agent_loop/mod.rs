@@ -196,6 +196,9 @@ impl<'j> AgentLoop<'j> {
             Request::Stop => self.stop_and_flush()?,
             Request::Flush => {
                 self.running.load_hook.classes.write_log();
+                if let Some(sampler) = &mut self.sampler {
+                    self.recorder.take_samples(sampler, true);
+                }
                 self.recorder.flush()?;
             }
             Request::Status => {}
