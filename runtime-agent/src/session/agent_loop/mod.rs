@@ -194,13 +194,7 @@ impl<'j> AgentLoop<'j> {
         match request {
             Request::Start => self.start()?,
             Request::Stop => self.stop_and_flush()?,
-            Request::Flush => {
-                self.running.load_hook.classes.write_log();
-                if let Some(sampler) = &mut self.sampler {
-                    self.recorder.take_samples(sampler, true);
-                }
-                self.recorder.flush()?;
-            }
+            Request::Flush => self.flush()?,
             Request::Status => {}
             Request::Threshold(of, threshold) => {
                 let named = self.recorder.set_threshold(of.clone(), units::as_ns(threshold))?;
@@ -251,6 +245,15 @@ impl<'j> AgentLoop<'j> {
         let mut status = self.status();
         status.hints = hints.unwrap_or(status.hints);
         Ok(Reply { status, found })
+    }
+
+    /// Writes everything so far to the disk.
+    fn flush(&mut self) -> Result<(), Error> {
+        self.running.load_hook.classes.write_log();
+        if let Some(sampler) = &mut self.sampler {
+            self.recorder.take_samples(sampler, true);
+        }
+        Ok(self.recorder.flush()?)
     }
 
     /// Mutes the methods that a pattern names, or unmutes them. Returns how many it names.
