@@ -6,7 +6,7 @@
 //!
 //! Begin to read at [`analyze`]. [`options`] are the user's choices, [`stats`] has the sums, [`run`] reads one run,
 //! [`report`] puts runs together, [`diff`] compares two reports, [`render`] writes them. [`tprofiler`] reads the logs
-//! of TProfiler itself.
+//! of TProfiler itself, [`tasks`] profile tasks.
 //!
 //! A run is streamed, its files in blocks by several threads, so memory grows with the methods, threads and call
 //! paths of the logs, not with their rows. Nothing in a log makes the analyzer fail: it skips what it cannot read,
@@ -24,6 +24,7 @@ pub mod render;
 pub mod report;
 pub mod run;
 pub mod stats;
+pub mod tasks;
 pub mod tprofiler;
 
 pub use analysis::{Analysis, analyze};

@@ -242,6 +242,9 @@ fn is_data(table: Table) -> bool {
                 | Table::Traces
                 | Table::Sql
                 | Table::SlowSql
+                | Table::Tasks
+                | Table::TaskRequests
+                | Table::TaskCalls
         )
 }
 

@@ -193,6 +193,12 @@ impl Names {
         self.sources.iter().filter_map(|(id, source)| Some((self.methods.get(id)?, source)))
     }
 
+    /// Where a method's source is, if the run says.
+    #[must_use]
+    pub fn source(&self, id: MethodId) -> Option<&Source> {
+        self.sources.get(&id)
+    }
+
     /// The ids of all threads that a pattern matches.
     #[must_use]
     pub fn threads_named_by(&self, pattern: &Glob) -> HashSet<ThreadId> {
