@@ -14,12 +14,14 @@ use analyzer::diff;
 use analyzer::error::NoReport;
 use analyzer::input::problems::Problems;
 use analyzer::input::progress;
+use analyzer::options::tasks::TaskOptions;
 use analyzer::options::{Format, Options};
 use analyzer::render::output::{check_place, to_file, to_stdout};
 use analyzer::render::{
     Said, StreamError, constructors, diff_remarks, mysql_log, remarks, render, render_diff,
-    sampler_files, stream,
+    render_tasks, sampler_files, stream,
 };
+use analyzer::tasks::find::find;
 use clap::Parser;
 use cli::DiffArgs;
 use cli::{Cli, Command};
@@ -37,6 +39,11 @@ fn main() -> ExitCode {
 }
 
 fn report(cli: Cli) -> ExitCode {
+    match cli.task_options() {
+        Ok(None) => {}
+        Ok(Some(options)) => return tasks(&options),
+        Err(error) => return no_report(&error),
+    }
     let options = match cli.into_options() {
         Ok(options) => options,
         Err(error) => return no_report(&error),
@@ -70,6 +77,28 @@ fn report(cli: Cli) -> ExitCode {
     match written {
         Err(error) => not_written(output.file.as_deref(), &error, &analysis.problems),
         Ok(()) => read(&analysis.problems),
+    }
+}
+
+/// A report on profile tasks.
+fn tasks(options: &TaskOptions) -> ExitCode {
+    let file = options.file.as_deref();
+    if let Some(Err(error)) = file.map(check_place) {
+        return not_written(file, &error, &Problems::default());
+    }
+    let mut problems = Problems::default();
+    let found = match find(options, &mut problems) {
+        Ok(found) => found,
+        Err(error) => return no_report(&error),
+    };
+    say(&problems.messages());
+    let written = match file {
+        None => to_stdout(|out| render_tasks(&found, options, out)),
+        Some(path) => to_file(path, |out| render_tasks(&found, options, out)),
+    };
+    match written {
+        Err(error) => not_written(file, &error, &problems),
+        Ok(()) => read(&problems),
     }
 }
 

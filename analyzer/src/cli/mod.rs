@@ -1,6 +1,7 @@
 //! The command line: its arguments, and their conversion to [`Options`].
 
 mod diff;
+mod tasks;
 mod values;
 
 use std::io::{self, Write};
@@ -8,6 +9,7 @@ use std::path::PathBuf;
 
 use analyzer::error::NoReport;
 use analyzer::options::glob::Glob;
+use analyzer::options::tasks::TaskOptions;
 use analyzer::options::time_range::Moment;
 use analyzer::options::zone::Zone;
 use analyzer::options::{
@@ -24,6 +26,7 @@ use log_format::rows::Exit;
 use log_format::units::{as_ns, parse_duration};
 
 pub use self::diff::DiffArgs;
+use self::tasks::TaskArgs;
 use self::values::{parse_slowest, parse_top};
 
 /// Report which methods cost the time, from the profiler's logs
@@ -99,6 +102,8 @@ pub struct Cli {
     /// A flame graph, and what it shows; with --format collapsed or pprof its stacks [default: calls]
     #[arg(long, value_enum, value_name = "WHAT")]
     flame: Option<Flame>,
+    #[command(flatten)]
+    tasks: TaskArgs,
     /// Output format
     #[arg(long, value_enum, default_value = "text")]
     format: Format,
@@ -127,6 +132,7 @@ Examples:
   analyze logs/ --method com.shop.dao --sort calls         who asks the database so often
   analyze logs/ --exit throw --by thread                   which calls ended with an exception, and where
   analyze logs/ --by state --thread 'http-*'               what these threads did and waited for
+  analyze logs/ --task 3 --request 2                       where a profile task saw the time of this request go
   analyze old/ --format tprofiler -o results/              TProfiler's reports, from its logs or this profiler's
   analyze diff before/ after/ --fail-above 20%             what became slower, for a CI job
 
@@ -223,6 +229,49 @@ impl From<ExitKind> for Exit {
 }
 
 impl Cli {
+    /// Converts the arguments to options of a report on profile tasks, if that is asked for.
+    ///
+    /// # Errors
+    /// Which argument is wrong, and why.
+    pub fn task_options(&self) -> Result<Option<TaskOptions>, NoReport> {
+        let TaskArgs { task, tasks, .. } = &self.tasks;
+        if task.is_none() && !tasks {
+            return Ok(None);
+        }
+        let is_known = match task {
+            Some(_) => self.format.is_of_tasks(),
+            None => matches!(self.format, Format::Text | Format::Json),
+        };
+        if !is_known {
+            return Err(BadValue::because(match task {
+                Some(_) => "--task has only --format text, html, json, collapsed and flamegraph",
+                None => "--tasks has only --format text and json",
+            })
+            .into());
+        }
+        let (request, ranges) = self.tasks.parse()?;
+        Ok(Some(TaskOptions {
+            paths: self.paths.clone(),
+            id: task.clone(),
+            request,
+            ranges,
+            host: glob("--host", self.host.as_deref())?,
+            run: glob("--run", self.run.as_deref())?,
+            zone: self.zone()?,
+            format: self.format,
+            color: self.is_colored(),
+            file: self.output.clone(),
+        }))
+    }
+
+    fn zone(&self) -> Result<Zone, NoReport> {
+        Ok(if self.local { Zone::local()? } else { Zone::default() })
+    }
+
+    fn is_colored(&self) -> bool {
+        self.output.is_none() && AutoStream::choice(&io::stdout()) != ColorChoice::Never
+    }
+
     /// Converts the arguments to options.
     ///
     /// # Errors
@@ -242,10 +291,7 @@ impl Cli {
             let pattern = text.map(|text| Pattern::parse(&text)).transpose();
             pattern.map_err(|error| error.of(name))
         };
-        let glob = |name: &str, text: Option<String>| {
-            let glob = text.map(|text| Glob::parse(&text)).transpose();
-            glob.map_err(|error| error.of(name))
-        };
+        let (zone, color) = (self.zone()?, self.is_colored());
         let above = self.above.map(|text| parse_duration(&text)).transpose();
         let top = self.top.map(|text| parse_top(&text)).transpose()?;
         let default_top = if self.format == Format::Text { TOP_IN_TEXT } else { 0 };
@@ -253,10 +299,10 @@ impl Cli {
             from: moment("--from", self.from)?,
             to: moment("--to", self.to)?,
             method: pattern("--method", self.method)?,
-            host: glob("--host", self.host)?,
-            run: glob("--run", self.run)?,
+            host: glob("--host", self.host.as_deref())?,
+            run: glob("--run", self.run.as_deref())?,
             calls: CallFilter {
-                thread: glob("--thread", self.thread)?,
+                thread: glob("--thread", self.thread.as_deref())?,
                 exit: self.exit.map(Exit::from),
                 above_ns: above.map_err(|error| error.of("--above"))?.map(as_ns),
             },
@@ -271,13 +317,13 @@ impl Cli {
             tree: self.tree,
             slowest: self.slowest.map(|text| parse_slowest(&text)).transpose()?,
             notes: self.notes,
-            zone: if self.local { Zone::local()? } else { Zone::default() },
+            zone,
         };
         let output = Output {
             format: self.format,
             flame: self.flame.unwrap_or_default(),
             rows: self.rows.unwrap_or_default(),
-            color: self.output.is_none() && AutoStream::choice(&io::stdout()) != ColorChoice::Never,
+            color,
             file: self.output,
         };
         Ok(Options {
@@ -395,4 +441,8 @@ impl Cli {
             ),
         ]
     }
+}
+
+fn glob(name: &str, text: Option<&str>) -> Result<Option<Glob>, BadValue> {
+    text.map(Glob::parse).transpose().map_err(|error| error.of(name))
 }

@@ -2,6 +2,7 @@
 //! of the code knows only these types.
 
 pub mod glob;
+pub mod tasks;
 pub mod time_range;
 pub mod zone;
 
@@ -382,6 +383,13 @@ impl Format {
     #[must_use]
     pub const fn is_of_events(self) -> bool {
         matches!(self, Self::ChromeTrace | Self::Jfr)
+    }
+
+    /// Whether a report on a profile task has this format.
+    #[must_use]
+    pub const fn is_of_tasks(self) -> bool {
+        let is_drawn = matches!(self, Self::Collapsed | Self::Flamegraph);
+        is_drawn || matches!(self, Self::Text | Self::Html | Self::Json)
     }
 
     /// Whether it is made from call paths.

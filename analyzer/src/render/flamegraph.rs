@@ -34,7 +34,8 @@ pub fn render_sampled(report: &Report, of: Flame, out: &mut dyn Write) -> io::Re
     draw(title, unit, times.fold(0, u64::saturating_add), &sampled_lines(report, of), out)
 }
 
-fn draw(
+/// Draws collapsed stacks, whose sum is `total_ns` or in another unit.
+pub fn draw(
     title: &str,
     unit: &str,
     total_ns: u64,

@@ -36,6 +36,7 @@ mod speedscope;
 mod sql;
 mod states;
 mod streamed;
+mod tasks;
 mod text;
 mod text_parts;
 mod tprofiler;
@@ -50,6 +51,7 @@ use std::sync::Arc;
 use anstream::StripStream;
 
 pub use self::streamed::{Said, StreamError};
+pub use self::tasks::render_tasks;
 
 use crate::diff::Comparison;
 use crate::input::problems::Problems;

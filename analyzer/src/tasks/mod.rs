@@ -10,6 +10,7 @@
 //! A log may still be written: [`Request::is_complete`] says whether all calls of a request have been read.
 
 mod code_names;
+pub mod find;
 mod read;
 mod samples;
 mod snapshots;
