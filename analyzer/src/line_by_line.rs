@@ -15,10 +15,11 @@ use crate::input::parallel::Pace;
 use crate::input::problems::Problems;
 use crate::input::runs::{RunInput, discover, is_of_calls};
 use crate::input::table_rows::read_rows;
+use crate::options::tasks::TaskOptions;
 use crate::options::time_range::TimeRange;
 use crate::options::{By, CallFilter, DataFilter, Format, Layout, Options, Output, TreeOrder};
 use crate::render::stream;
-use crate::render::{constructors, remarks, render};
+use crate::render::{constructors, remarks, render, render_tasks};
 use crate::run::counts::Counts;
 use crate::run::data::{RunData, UnfinishedCall, read_run_at, recorded_call};
 use crate::run::muted::Muted;
@@ -34,6 +35,7 @@ use crate::stats::id_map::MAX_DENSE_ID;
 use crate::stats::method::{Callers, PathKind};
 use crate::stats::sketch::Sketch;
 use crate::stats::slow_calls::SlowestByThread;
+use crate::tasks::find::{Found, TaskInRun, find};
 use clap::ValueEnum as _;
 
 const S: u64 = 1_000_000_000;
@@ -404,7 +406,7 @@ fn unpack(input: &[u8], folder: &Path) -> u8 {
 }
 
 /// Checks what a fuzzer asks for: whatever is in the files, no panic, the sums of the simplest reading, and every
-/// report format. Returns the number of rows.
+/// report format. Returns the number of rows and tasks.
 ///
 /// # Panics
 /// If one of these does not hold.
@@ -425,12 +427,11 @@ pub fn check(input: &[u8]) -> u64 {
             assert!(told == expected, "{pace:?}:\n{told}\ninstead of\n{expected}");
         }
     }
-    report(folder.path(), choice / selections.len());
-    rows
+    rows + report(folder.path(), choice / selections.len())
 }
 
-/// Makes a report in one format.
-fn report(folder: &Path, choice: usize) {
+/// Makes a report in one format. Returns the number of tasks.
+fn report(folder: &Path, choice: usize) -> u64 {
     let forms = Format::value_variants();
     let format = forms[choice % forms.len()];
     let options = Options {
@@ -446,6 +447,7 @@ fn report(folder: &Path, choice: usize) {
         ..Options::default()
     };
     let mut out = Vec::new();
+    let tasks = tasks(folder, format, &mut out);
     if format.is_of_events() {
         // Or the reason why there is nothing to write.
         let _ = stream(&options, &Arc::default(), &mut out);
@@ -454,4 +456,28 @@ fn report(folder: &Path, choice: usize) {
         constructors(&analysis.report, &mut out).expect("memory can be written to");
         let _ = remarks(&analysis.report, &options.output);
     }
+    tasks
+}
+
+/// Lists the tasks, and makes a report on each. Returns their number.
+fn tasks(folder: &Path, format: Format, out: &mut Vec<u8>) -> u64 {
+    let of = |id| TaskOptions {
+        paths: vec![folder.to_owned()],
+        id,
+        format: if format.is_of_tasks() { format } else { Format::Text },
+        ..TaskOptions::default()
+    };
+    let problems = &mut Problems::default();
+    let all = of(None);
+    let Ok(found) = find(&all, problems) else { return 0 };
+    render_tasks(&found, &all, out).expect("memory can be written to");
+    let Found::All(found) = found else { unreachable!("all were asked for") };
+    let count = found.len() as u64;
+    for TaskInRun { task, .. } in found {
+        let one = of(Some(task.id));
+        if let Ok(found) = find(&one, problems) {
+            render_tasks(&found, &one, out).expect("memory can be written to");
+        }
+    }
+    count
 }

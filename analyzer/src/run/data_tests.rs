@@ -247,6 +247,52 @@ fn damaged_files_are_read_alike_and_harm_nothing() {
     assert!(bad > 1_000 && rows > 10_000, "{bad} bad lines, {rows} rows");
 }
 
+/// A run with a profile task, as the fuzzer has it; the first byte chooses the format.
+const TASKS: &str = "\
+0@20261120T14Z.methods.csv
+id,loader,class,method,descriptor,source,line
+1,app,com.shop.Order,pay,()V,Order.java,41
+2,app,com.shop.Db,query,()V,,0
+@20261120T14Z.stacks.csv
+id,parent,method
+1,0,1
+2,1,2
+3,0,0
+@20261120T14Z.tasks.csv
+at_ns,task,state,endpoint,methods,start_ns,duration_ns,min_duration_ns,dump_period_ns,max_samples,requests,reason
+1795183200000000000,1,notified,/pay,com.shop.Order.pay,1795183200000000000,60000000000,0,10000000,5,0,
+1795183200000000000,1,running,/pay,com.shop.Order.pay,1795183200000000000,60000000000,0,10000000,5,0,
+1795183260000000000,1,finished,/pay,com.shop.Order.pay,1795183200000000000,60000000000,0,10000000,5,2,time
+1795183261000000000,2,rejected,/pay,com.shop.Order.pay,1795183200000000000,60000000000,0,1000000,5,0,too often
+@20261120T14Z.task_requests.csv
+start_ns,task,request,thread,stack,total_ns,exit,calls,calls_dropped
+1795183201000000000,1,1,1,1,200000000,return,2,0
+1795183202000000000,1,2,1,1,300000000,unfinished,3,9
+@20261120T14Z.task_calls.csv
+start_ns,task,request,stack,method,total_ns,self_ns,exit
+1795183201050000000,1,1,2,2,100000000,100000000,return
+1795183201000000000,1,1,1,1,200000000,100000000,return
+1795183202050000000,1,2,3,2,10000000,10000000,throw
+1795183202100000000,1,2,3,2,100000000,100000000,throw
+1795183202000000000,1,2,1,1,300000000,190000000,unfinished
+@20261120T14Z.events.csv
+at_ns,event,class,method,pattern,calls_per_s,mean_ns,threshold_ns,reason
+1795183230000000000,throttled,,com.shop.Util.hash(I)I,,1000000,50,,
+";
+
+#[test]
+fn damaged_tasks_harm_nothing() {
+    let mut random = Random(7);
+    let mut found = 0;
+    for _ in 0..400 {
+        let mut packed = TASKS.as_bytes().to_vec();
+        damage(&mut random, &mut packed);
+        found += check(&packed);
+    }
+    assert_eq!(check(TASKS.as_bytes()), 2);
+    assert!(found > 200, "{found} tasks");
+}
+
 /// Runs the fuzzer's corpus with the project's own toolchain. `UPDATE_SEEDS=1` writes logs of this file to
 /// `fuzz/corpus/logs`; `scripts/fuzz.sh --pack` makes seeds of them.
 #[test]
@@ -271,6 +317,7 @@ fn the_fuzzer_s_corpus_is_as_it_should_be() {
             }
             fs::write(corpus.join(format!("run-{seed}")), packed).unwrap();
         }
+        fs::write(corpus.join("tasks"), TASKS).unwrap();
     }
     let (mut seen, mut rows) = (0, 0);
     for seed in seeds::seeds(&fuzz.join("seeds.tar")) {

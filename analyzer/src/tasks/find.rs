@@ -185,6 +185,11 @@ fn report(
     };
     let requests: Vec<CutRequest> = requests.into_iter().zip(samples).map(cut).collect();
     let trees = trees(&requests, &options.ranges);
+    let has_time = trees.iter().flat_map(|tree| &tree.elements).any(|of| of.self_ms > 0);
+    if options.format.is_of_stacks() && !has_time {
+        let reason = "no call was in two snapshots, so there is no time to show".to_owned();
+        return Err(NoReport::nothing(problems, reason));
+    }
     let (throttled, muted) = not_measured(run, &task, problems);
     let run = run.label.clone();
     let ranges = options.ranges.clone();

@@ -72,24 +72,30 @@ pub struct Element {
 pub fn analyze(parts: &[Part<'_>]) -> Vec<Tree> {
     let mut nodes = Nodes::default();
     for part in parts {
-        for snapshot in selected(part) {
-            nodes.add(snapshot);
+        let mut snapshots = selected(part);
+        // The ids of OAP are in the order of the ranges.
+        for snapshot in &snapshots {
+            nodes.each(snapshot, |_| {});
+        }
+        snapshots.sort_by_key(|snapshot| snapshot.sequence);
+        for snapshot in snapshots {
+            nodes.each(snapshot, |node| node.see(snapshot));
         }
         nodes.all.iter_mut().for_each(Node::close_window);
     }
     nodes.roots.iter().map(|root| nodes.tree(*root)).collect()
 }
 
-/// The snapshots in the ranges. As in SkyWalking, a range takes those from its first number to its last.
+/// The snapshots in the ranges, in the order of these, each once.
 fn selected<'s>(part: &Part<'s>) -> Vec<&'s Snapshot> {
-    let mut places = BTreeSet::new();
+    let (mut seen, mut selected) = (BTreeSet::new(), Vec::new());
     for range in part.ranges {
         let is_before = |s: &Snapshot| s.time_ns / MS < range.from_ms;
         let first = part.snapshots.partition_point(is_before);
         let end = part.snapshots.partition_point(|s| s.time_ns / MS <= range.to_ms);
-        places.extend(first..end);
+        selected.extend((first..end).filter(|place| seen.insert(*place)));
     }
-    places.into_iter().filter_map(|place| part.snapshots.get(place)).collect()
+    selected.into_iter().filter_map(|place| part.snapshots.get(place)).collect()
 }
 
 #[derive(Debug, Default)]
@@ -140,13 +146,12 @@ struct Nodes<'s> {
 }
 
 impl<'s> Nodes<'s> {
-    fn add(&mut self, snapshot: &'s Snapshot) {
+    /// Passes the node of each frame to `look_at`.
+    fn each(&mut self, snapshot: &'s Snapshot, look_at: impl Fn(&mut Node<'s>)) {
         let mut parent = None;
         for signature in &*snapshot.stack {
             let place = self.child(parent, signature);
-            if let Some(node) = self.all.get_mut(place) {
-                node.see(snapshot);
-            }
+            self.all.get_mut(place).into_iter().for_each(&look_at);
             parent = Some(place);
         }
     }
@@ -186,5 +191,92 @@ impl<'s> Nodes<'s> {
             queue.extend(node.children.iter().map(|child| (*child, id)));
         }
         Tree { elements }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Snapshots with these numbers and stacks, 10 ms apart and some time within a millisecond.
+    fn snapshots(of: &[(u32, &str)]) -> Vec<Snapshot> {
+        let snapshot = |(sequence, stack): &(u32, &str)| Snapshot {
+            time_ns: 1_795_183_265_000_999_999 + u64::from(*sequence) * 10 * MS,
+            sequence: *sequence,
+            stack: stack.split(' ').map(str::to_owned).collect(),
+        };
+        of.iter().map(snapshot).collect()
+    }
+
+    /// A line for each element: id, parent, signature, duration, self time, count.
+    fn lines(parts: &[Part<'_>]) -> Vec<String> {
+        let trees = analyze(parts).into_iter();
+        let line = |of: Element| {
+            let Element { id, parent_id, code_signature, duration_ms, self_ms, count } = of;
+            format!("{id} {parent_id} {code_signature} {duration_ms} {self_ms} {count}")
+        };
+        trees.flat_map(|tree| tree.elements).map(line).collect()
+    }
+
+    fn ms(from: u64, to: u64) -> MsRange {
+        MsRange { from_ms: 1_795_183_265_000 + from, to_ms: 1_795_183_265_000 + to }
+    }
+
+    /// OAP 10.1.0 gives these for the same snapshots.
+    #[test]
+    fn windows_are_of_consecutive_numbers() {
+        let of = snapshots(&[
+            (0, "a b c"),
+            (1, "a b c"),
+            (2, "a d"),
+            (3, "a b"),
+            (5, "a b c"),
+            (6, "a b e c"),
+            (7, "a"),
+        ]);
+        let all = Part { snapshots: &of, ranges: &[MsRange::ALL] };
+        let expected = [
+            "1 0 a 50 30 7",
+            "2 1 b 20 10 5",
+            "3 1 d 0 0 1",
+            "4 2 c 10 10 3",
+            "5 2 e 0 0 1",
+            "6 5 c 0 0 1",
+        ];
+        assert_eq!(lines(&[all]), expected);
+        // Ids are in the order of the ranges, and times are not.
+        let ranges = [ms(60, 70), ms(0, 20)];
+        let expected = [
+            "1 0 a 30 20 5",
+            "2 1 b 10 0 3",
+            "3 1 d 0 0 1",
+            "4 2 e 0 0 1",
+            "5 2 c 10 10 2",
+            "6 4 c 0 0 1",
+        ];
+        assert_eq!(lines(&[Part { snapshots: &of, ranges: &ranges }]), expected);
+        assert!(lines(&[Part { snapshots: &of, ranges: &[] }]).is_empty());
+        assert!(lines(&[Part { snapshots: &of, ranges: &[ms(71, 900)] }]).is_empty());
+    }
+
+    #[test]
+    fn several_roots_are_several_trees() {
+        let of = snapshots(&[(0, "a b"), (1, "x b"), (2, "a b"), (3, "a"), (4, "x")]);
+        let all = Part { snapshots: &of, ranges: &[MsRange::ALL] };
+        let expected = ["1 0 a 10 10 3", "2 1 b 0 0 2", "1 0 x 0 0 2", "2 1 b 0 0 1"];
+        assert_eq!(lines(&[all]), expected);
+    }
+
+    /// Requests at the same time have the same numbers, and none of them is dropped.
+    #[test]
+    fn requests_are_added_up() {
+        let (one, two) =
+            (snapshots(&[(0, "a"), (1, "a b"), (2, "a b")]), snapshots(&[(0, "a"), (1, "a")]));
+        let part = |snapshots| Part { snapshots, ranges: &[MsRange::ALL] };
+        let expected = ["1 0 a 30 20 5", "2 1 b 10 10 2"];
+        assert_eq!(lines(&[part(&one), part(&two)]), expected);
+        // The last number of the first goes on in the second, and is no window with it.
+        let later = snapshots(&[(3, "a b"), (4, "a b")]);
+        assert_eq!(lines(&[part(&one), part(&later)])[1], "2 1 b 20 20 4");
     }
 }

@@ -12,6 +12,7 @@ pub mod locked_shop;
 pub mod sampled_shop;
 pub mod shop;
 pub mod sql_shop;
+pub mod task_shop;
 pub mod throwing_shop;
 pub mod traced_shop;
 pub mod two_jvms;

@@ -146,9 +146,8 @@ pub fn notes(report: &TaskReport, zone: &Zone) -> Vec<String> {
         }
         if request.calls_dropped > 0 {
             let dropped = plural(request.calls_dropped, "call", "calls");
-            notes.push(format!(
-                "{which} lacks {dropped}, dropped; the time is in the callers' self time"
-            ));
+            let time = "their time is in their callers' self time";
+            notes.push(format!("{which} lacks {dropped} that were dropped; {time}"));
         }
         if number(snapshots.len()) == MOST_SNAPSHOTS {
             notes.push(format!("{which} is cut after {} snapshots", count(MOST_SNAPSHOTS.into())));
@@ -184,7 +183,11 @@ fn tree(tree: &Tree, out: &mut dyn Write) -> io::Result<()> {
     for (depth, element) in depth_first(tree) {
         let columns = format!(
             "{:>8} {:>8} {:>10} {:>5} {:>7}  ",
-            element.duration_ms, element.self_ms, element.count, element.id, element.parent_id
+            count(element.duration_ms.into()),
+            count(element.self_ms.into()),
+            count(element.count.into()),
+            element.id,
+            element.parent_id
         );
         let indent = " ".repeat(2 * depth.min(MAX_DEPTH));
         let first = format!("{columns}{indent}");
