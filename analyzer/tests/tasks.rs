@@ -118,63 +118,78 @@ fn ranges_are_parts_of_each_request() {
     assert!(nothing.ends_with("\nno snapshot lies in these times\n"), "{nothing}");
 }
 
-/// The names of `sampled_shop`, with these frames above `query`: its socket, and the JDK in it.
+/// Frames and stacks of samples. Between `check` and `query` is a method without probes.
+///
+/// ```text
+/// 1 Thread.run > 2 doFilter > 3 pay > 4 check > 5 Proxy.call > 6 query > 7 read > 8 poll
+///                             3 pay > 9 query > 10 read
+///                                     4 check > 11 $TProfiler.start
+///                                     4 check > 12 poll
+///                                                              6 query > 13 memcpy
+///                                                              6 query > 14 check > 15 read
+/// 16 poll, without its outer frames
+/// ```
 fn sampled(run: &RunFolder) {
+    let check = "com.shop.stock.Stock";
     run.rows(
         T14,
         &[
             frame(1, "java", "java.lang.Thread", "run", "()V"),
             frame(2, "java", "com.shop.web.Filter", "doFilter", "()V"),
             frame(3, "java", ORDER, "pay", "(ILjava/lang/String;)Z"),
-            frame(4, "java", "com.shop.stock.Stock", "check", "(I)Z"),
+            frame(4, "java", check, "check", "(I)Z"),
             frame(5, "java", "com.shop.Db", "query", "()V"),
             frame(6, "java", "com.mysql.Io", "read", "()I"),
             frame(7, "java", "sun.nio.ch.Net", "poll", "()I"),
             frame(8, "java", "java.lang.$TProfiler", "start", "(J)V"),
             frame(9, "native", "[libc.so.6]", "memcpy", ""),
+            frame(10, "java", "com.shop.Proxy", "call", "()V"),
         ],
     );
-    let stacks = [(1, 0, 1), (2, 1, 2), (3, 2, 3), (4, 3, 4), (5, 4, 5), (6, 5, 6), (7, 6, 7)];
+    let stacks = [(1, 0, 1), (2, 1, 2), (3, 2, 3), (4, 3, 4), (5, 4, 10), (6, 5, 5), (7, 6, 6)];
     run.rows(T14, &stacks.map(|(id, parent, frame)| sampled_stack(id, parent, frame)));
-    // check > $TProfiler.start, query > memcpy, and one that has lost its outer frames.
-    run.rows(T14, &[sampled_stack(8, 4, 8), sampled_stack(9, 5, 9), sampled_stack(10, 0, 7)]);
+    let stacks = [(8, 7, 7), (9, 3, 5), (10, 9, 6), (11, 4, 8), (12, 4, 7), (13, 6, 9)];
+    run.rows(T14, &stacks.map(|(id, parent, frame)| sampled_stack(id, parent, frame)));
+    let stacks = [(14, 6, 4), (15, 14, 6), (16, 0, 7)];
+    run.rows(T14, &stacks.map(|(id, parent, frame)| sampled_stack(id, parent, frame)));
 }
 
-/// A wait adds its frames in its own time only, and only where the call path is its own.
+/// A row of waits has the second in which they began and no call path, so the stack tells where they were.
 #[test]
 fn waits_add_deeper_frames() {
     let (logs, run) = one_request();
     sampled(&run);
+    let wait = |start_ns, ms, stack| sample("off_cpu", start_ns, ms, stack, 0);
     run.rows(
         T14,
         &[
-            // From 150 to 250 ms in `query`, and from 380 to 420: 20 ms of that in `query`.
-            sample("off_cpu", REQUEST + 150 * MS, 100, 7, 4),
-            sample("off_cpu", REQUEST + 380 * MS, 40, 6, 4),
-            // Of probes nothing is shown, of another thread and another path neither.
-            sample("off_cpu", REQUEST, 50, 8, 3),
-            sample("off_cpu", REQUEST + 260 * MS, 50, 7, 5),
-            SampleRow {
-                thread: ThreadId::new(2),
-                ..sample("off_cpu", REQUEST + 260 * MS, 50, 7, 4)
-            },
-            // Its outer frames are missing, so nobody knows what is deeper.
-            sample("off_cpu", REQUEST + 300 * MS, 50, 10, 4),
+            wait(REQUEST, 20, 7),
+            wait(REQUEST, 100, 8),
+            // Of another thread, of other seconds, of a call path that the request does not have.
+            SampleRow { thread: ThreadId::new(2), ..wait(REQUEST, 50, 8) },
+            wait(REQUEST + S, 50, 8),
+            wait(REQUEST - 3 * S, 1_900, 8),
+            wait(REQUEST, 50, 10),
+            // Of probes nothing is shown. Without its outer frames, a stack tells nothing.
+            wait(REQUEST, 50, 11),
+            wait(REQUEST, 50, 16),
         ],
     );
     let expected = [
         json!([1, 0, "pay:41", 490, 0, 50]),
         json!([2, 1, "check:12", 490, 200, 50]),
-        json!([3, 2, "query", 290, 190, 30]),
-        json!([4, 3, "read", 100, 10, 12]),
+        json!([3, 2, "query", 290, 180, 30]),
+        json!([4, 3, "read", 110, 20, 12]),
         json!([5, 4, "poll", 90, 90, 10]),
     ];
     assert_eq!(elements(&logs, &FIRST), expected);
+    // A wait that began long before.
+    run.rows(T14, &[wait(REQUEST - 30 * S, 29_150, 8)]);
+    assert_eq!(elements(&logs, &FIRST)[4], json!([5, 4, "poll", 140, 140, 15]));
 }
 
-/// A wait of the hour before reaches into the request, and one that is written in the next hour has begun in it.
 #[test]
-fn waits_of_other_hours_count() {
+fn a_request_lies_in_two_hours() {
     let logs = empty_shop();
     let run = logs.run(RUN, "web07", 4242);
     sampled(&run);
@@ -184,41 +199,53 @@ fn waits_of_other_hours_count() {
     run.rows(T14, &[task_call(&of, 4, QUERY, 100..200)]);
     run.rows(T15, &[task_call(&of, 3, CHECK, 0..500), task_call(&of, 2, PAY, 0..500)]);
     run.rows(T15, &[of]);
-    run.rows(T14, &[sample("off_cpu", start + 150 * MS - 30 * S, 30_020, 6, 4)]);
-    run.rows(T15, &[sample("off_cpu", start + 170 * MS, 10_000, 7, 4)]);
-    let all = elements(&logs, &FIRST);
-    assert_eq!(all[2], json!([3, 2, "query", 90, 0, 10]));
-    assert_eq!(all[3], json!([4, 3, "read", 90, 70, 10]));
-    assert_eq!(all[4], json!([5, 4, "poll", 20, 20, 3]));
+    run.rows(T14, &[sample("off_cpu", T15 - 30 * S, 30_000, 7, 0)]);
+    run.rows(T15, &[sample("off_cpu", T15 - S, 300, 12, 0)]);
+    let expected = [
+        json!([1, 0, "pay:41", 490, 0, 50]),
+        json!([2, 1, "check:12", 490, 120, 50]),
+        json!([3, 2, "poll", 280, 280, 30]),
+        json!([4, 2, "query", 90, 0, 10]),
+        json!([5, 4, "read", 90, 90, 10]),
+    ];
+    assert_eq!(elements(&logs, &FIRST), expected);
 }
 
-/// The CPU samples of a second have no moments: they take those with their path that no wait has, the heaviest first.
+/// CPU samples take moments that no wait has, and have their call path even where the stack does not.
 #[test]
 fn cpu_samples_take_the_moments_of_their_second() {
     let (logs, run) = one_request();
     sampled(&run);
-    // `query` has 30 moments: 10 of the wait, 8 of memcpy, and 3 of poll, for 109 ms in all.
+    // `check` in `query`, which was too short to be recorded.
+    run.rows(T14, &[stack(7, 4, CHECK)]);
+    let cpu =
+        |start_ns, ms, sampled_stack, stack| sample("cpu", start_ns, ms, sampled_stack, stack);
+    // `query` has 30 moments: 10 of the wait, 8 of memcpy, 3 of poll, 2 of `check`, one of nobody knows what.
     run.rows(
         T14,
         &[
-            sample("off_cpu", REQUEST + 100 * MS, 100, 6, 4),
-            sample("cpu", REQUEST, 34, 7, 4),
-            sample("cpu", REQUEST, 75, 9, 4),
-            // Of another second, of another path.
-            sample("cpu", REQUEST + S, 500, 9, 4),
-            sample("cpu", REQUEST - S, 500, 9, 4),
-            sample("cpu", REQUEST, 500, 9, 5),
+            sample("off_cpu", REQUEST, 100, 7, 0),
+            cpu(REQUEST, 34, 8, 4),
+            cpu(REQUEST, 75, 13, 4),
+            cpu(REQUEST, 20, 15, 7),
+            cpu(REQUEST, 10, 16, 4),
+            // Of other seconds, of another path.
+            cpu(REQUEST + S, 500, 13, 4),
+            cpu(REQUEST - S, 500, 13, 4),
+            cpu(REQUEST, 500, 10, 5),
         ],
     );
     let expected = [
-        json!([3, 2, "query", 290, 110, 30]),
+        json!([3, 2, "query", 290, 100, 30]),
         json!([4, 3, "read", 110, 90, 13]),
         json!([5, 3, "6]", 70, 70, 8]),
-        json!([6, 4, "poll", 20, 20, 3]),
+        json!([6, 3, "check:12", 10, 0, 2]),
+        json!([7, 4, "poll", 20, 20, 3]),
+        json!([8, 6, "read", 10, 10, 2]),
     ];
     assert_eq!(&elements(&logs, &FIRST)[2..], expected);
     // More CPU time than there are moments.
-    run.rows(T14, &[sample("cpu", REQUEST, 5_000, 5, 4)]);
+    run.rows(T14, &[cpu(REQUEST, 5_000, 6, 4)]);
     let query = json!([3, 2, "query", 290, 200, 30]);
     let all = elements(&logs, &FIRST);
     assert_eq!((&all[2], all.len()), (&query, 4), "{all:?}");
@@ -271,14 +298,14 @@ fn a_deep_stack_keeps_its_outer_frames() {
     run.rows(T14, &[of]);
     let all = elements(&logs, &["logs", "--task", "4"]);
     assert_eq!((all.len(), &all[499]), (500, &json!([500, 499, "check:12", 490, 490, 50])));
-    // One frame less than the limit, and a sample with three.
+    // One frame less than the limit, and a sample with two.
     run.rows(T14, &[task(BEGIN, "5", TaskState::Running, 1, "")]);
     let of = request("5", 1, 1, REQUEST + 2 * S, 500, 1);
     run.rows(T14, &[task_call(&of, 597, CHECK, 0..500)]).rows(T14, &[of]);
-    run.rows(T14, &[sampled_stack(11, 4, 6), sampled_stack(12, 11, 7)]);
-    run.rows(T14, &[sample("off_cpu", REQUEST + 2 * S, 500, 12, 597)]);
+    run.rows(T14, &[sampled_stack(17, 12, 6)]);
+    run.rows(T14, &[sample("cpu", REQUEST + 2 * S, 500, 17, 597)]);
     let all = elements(&logs, &["logs", "--task", "5"]);
-    assert_eq!((all.len(), &all[499]), (500, &json!([500, 499, "read", 490, 490, 50])));
+    assert_eq!((all.len(), &all[499]), (500, &json!([500, 499, "poll", 490, 490, 50])));
 }
 
 #[test]

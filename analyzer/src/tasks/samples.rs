@@ -1,6 +1,18 @@
-//! Frames of samples that are deeper than the instrumented methods of a request.
+//! Frames of samples that are deeper than the recorded calls of a request.
+//!
+//! A row of samples has a stack with all frames, the second in which the thread was first seen there, and for how
+//! long it was there in all. So the row's moments are not known, but its place in the request is: the deepest call
+//! path of the request that its stack goes through. The moments of the second with this call path get the frames
+//! below, as many as the row's time has periods, waits before CPU time, and of each the longest first.
+//!
+//! ```text
+//! sampled stack    Thread.run > Filter.doFilter > pay > $Proxy.call > query > Io.read > poll
+//! paths recorded   doFilter, doFilter > pay, doFilter > pay > query
+//! deeper frames    at moments with the path doFilter > pay > query: Io.read > poll
+//! ```
 
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -12,6 +24,7 @@ use crate::input::problems::Problems;
 use crate::input::runs::RunInput;
 use crate::run::cpu_samples::SampleNames;
 use crate::run::selected_rows::{each_within, has_table};
+use crate::stats::method::Method;
 use crate::stats::sampled_stacks::is_probe;
 use crate::tasks::code_names::CodeNames;
 use crate::tasks::task::Request;
@@ -19,29 +32,36 @@ use crate::tasks::task::Request;
 const SECOND_NS: u64 = 1_000_000_000;
 
 /// A row begins at most so long before it ends: a minute, and the longest `wall`.
-const LONGEST_ROW_NS: u64 = 120 * SECOND_NS;
+const LONGEST_ROW_NS: u64 = 121 * SECOND_NS;
 
 /// The samples of a request's thread while it lasted.
 #[derive(Clone, Debug, Default)]
 pub struct ThreadSamples {
-    /// By start.
-    waits: Vec<Sample>,
-    /// By second and call path, the heaviest first.
-    cpu: BTreeMap<(u64, StackId), Vec<Sample>>,
+    paths: Paths,
+    /// Each group's longest first.
+    groups: BTreeMap<Group, Vec<Sample>>,
+}
+
+/// Samples that share their moments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Group {
+    /// Waits come before CPU time.
+    is_cpu: bool,
+    second_ns: u64,
+    path: PathId,
 }
 
 #[derive(Clone, Debug)]
 struct Sample {
-    start_ns: u64,
+    /// The moments that it can have.
+    time: Range<u64>,
     weight_ns: u64,
-    /// The call path of instrumented methods.
-    stack: StackId,
     sampled_stack: SampledStackId,
-    /// The frames below the innermost instrumented method, outermost first.
+    /// Outermost first.
     deeper: Arc<[String]>,
 }
 
-/// A moment of a request, and the call path of instrumented methods then.
+/// A moment of a request, and the call path of recorded calls then.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Moment {
     pub at_ns: u64,
@@ -56,78 +76,87 @@ pub fn read_samples(
     names: &CodeNames,
     problems: &mut Problems,
 ) -> Vec<ThreadSamples> {
-    let mut samples = vec![ThreadSamples::default(); requests.len()];
     let begin_ns = requests.iter().map(|request| request.start_ns).min();
     let end_ns = requests.iter().map(|request| request.end_ns()).max();
-    let (Some(begin_ns), Some(end_ns)) = (begin_ns, end_ns) else { return samples };
+    let (Some(begin_ns), Some(end_ns)) = (begin_ns, end_ns) else { return Vec::new() };
     if !has_table(run, Table::Samples) {
-        return samples;
+        return vec![ThreadSamples::default(); requests.len()];
     }
     let stacks = SampleNames::read(run, problems);
-    let mut deeper = Deeper { stacks: &stacks, names, known: BTreeMap::new() };
+    let new = |request: &&Request| ThreadSamples {
+        paths: Paths::of(request, names),
+        groups: BTreeMap::new(),
+    };
+    let mut all: Vec<ThreadSamples> = requests.iter().map(new).collect();
     let first_ns = begin_ns.saturating_sub(LONGEST_ROW_NS);
     each_within(run, first_ns, end_ns, problems, |row: SampleRow| {
-        for (samples, request) in samples.iter_mut().zip(requests) {
-            if row.thread == request.thread && !row.stack.is_none() {
-                samples.add(&row, request, &mut deeper);
+        for (samples, request) in all.iter_mut().zip(requests) {
+            if row.thread == request.thread {
+                samples.add(&row, request, &stacks, names);
             }
         }
     });
-    samples.iter_mut().for_each(ThreadSamples::sort);
-    samples
+    for samples in all.iter_mut().flat_map(|samples| samples.groups.values_mut()) {
+        samples.sort_by_key(|sample| (Reverse(sample.weight_ns), sample.sampled_stack));
+    }
+    all
 }
 
 impl ThreadSamples {
-    fn add(&mut self, row: &SampleRow, request: &Request, deeper: &mut Deeper<'_>) {
-        let is_wait = row.kind == "off_cpu";
-        let len_ns = if is_wait { row.weight_ns } else { SECOND_NS };
-        let row_end_ns = row.start_ns.saturating_add(len_ns);
-        let is_other = !is_wait && row.kind != "cpu";
-        if is_other || row_end_ns <= request.start_ns || row.start_ns >= request.end_ns() {
+    fn add(&mut self, row: &SampleRow, request: &Request, stacks: &SampleNames, names: &CodeNames) {
+        let is_cpu = match &*row.kind {
+            "cpu" => true,
+            "off_cpu" => false,
+            _ => return,
+        };
+        // A wait begins in its second, and may end later.
+        let longest_ns = if is_cpu { SECOND_NS } else { row.weight_ns.saturating_add(SECOND_NS) };
+        let time = row.start_ns..row.start_ns.saturating_add(longest_ns);
+        if time.end <= request.start_ns || time.start >= request.end_ns() {
             return;
         }
-        let sample = Sample {
-            start_ns: row.start_ns,
-            weight_ns: row.weight_ns,
-            stack: row.stack,
-            sampled_stack: row.sampled_stack,
-            deeper: deeper.of(row.stack, row.sampled_stack),
+        let frames = stacks.frames(row.sampled_stack);
+        let known = names.path(row.stack).filter(|_| !row.stack.is_none());
+        let place = match known {
+            Some(path) => {
+                let path: Vec<Method> = path.into_iter().map(|id| names.method(id)).collect();
+                self.paths.place_of(&path, &frames)
+            }
+            None => self.paths.place_in(&frames),
         };
-        if is_wait {
-            self.waits.push(sample);
-        } else {
-            self.cpu.entry((row.start_ns, row.stack)).or_default().push(sample);
-        }
+        let Some((path, deeper)) = place else { return };
+        let below = frames.into_iter().take(deeper).rev().filter(|frame| !is_probe(frame));
+        let sample = Sample {
+            time,
+            weight_ns: row.weight_ns,
+            sampled_stack: row.sampled_stack,
+            deeper: below.map(|frame| names.signature_of(frame)).collect(),
+        };
+        let group = Group { is_cpu, second_ns: row.start_ns, path };
+        self.groups.entry(group).or_default().push(sample);
     }
 
-    fn sort(&mut self) {
-        self.waits.sort_by_key(|sample| (sample.start_ns, sample.sampled_stack));
-        for samples in self.cpu.values_mut() {
-            samples.sort_by_key(|s| (std::cmp::Reverse(s.weight_ns), s.sampled_stack));
-        }
-    }
-
-    /// The deeper frames at moments in order, each `period_ns` after the other. A wait has its own time. The CPU
-    /// samples of a second have none: they take the second's other moments with their call path, in order, each as
-    /// many as its CPU time has periods.
+    /// The deeper frames at moments in order, each `period_ns` after the other.
     pub(super) fn at(&self, moments: &[Moment], period_ns: u64) -> Vec<Option<Arc<[String]>>> {
         let mut frames = vec![None; moments.len()];
-        for wait in &self.waits {
-            let end_ns = wait.start_ns.saturating_add(wait.weight_ns);
-            for place in places(moments, wait.start_ns..end_ns) {
-                fill(moments, &mut frames, place, wait);
-            }
-        }
-        for ((second_ns, _), samples) in &self.cpu {
-            let mut places = places(moments, *second_ns..second_ns.saturating_add(SECOND_NS));
-            let (mut cpu_ns, mut taken) = (0_u64, 0);
+        let path_at = |moment: &Moment| self.paths.of_stack.get(&moment.stack);
+        let paths: Vec<Option<&PathId>> = moments.iter().map(path_at).collect();
+        let place = |ns| moments.partition_point(|moment| moment.at_ns < ns);
+        for (group, samples) in &self.groups {
+            let (mut time_ns, mut taken) = (0_u64, 0);
             for sample in samples {
-                cpu_ns = cpu_ns.saturating_add(sample.weight_ns);
+                time_ns = time_ns.saturating_add(sample.weight_ns);
                 // To the nearest number of moments.
-                let due = cpu_ns.saturating_add(period_ns / 2) / period_ns;
-                while taken < due {
-                    let Some(place) = places.next() else { break };
-                    taken += u64::from(fill(moments, &mut frames, place, sample));
+                let due = time_ns.saturating_add(period_ns / 2) / period_ns;
+                for place in place(sample.time.start)..place(sample.time.end) {
+                    if taken == due {
+                        break;
+                    }
+                    let is_here = paths.get(place).is_some_and(|path| *path == Some(&group.path));
+                    if let Some(frame) = frames.get_mut(place).filter(|f| is_here && f.is_none()) {
+                        *frame = Some(Arc::clone(&sample.deeper));
+                        taken += 1;
+                    }
                 }
             }
         }
@@ -135,51 +164,66 @@ impl ThreadSamples {
     }
 }
 
-/// The places of the moments in a time.
-fn places(moments: &[Moment], time: Range<u64>) -> Range<usize> {
-    let place = |ns| moments.partition_point(|moment| moment.at_ns < ns);
-    place(time.start)..place(time.end)
+/// A call path among those of a request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+struct PathId(usize);
+
+/// The call paths of a request's recorded calls, from the thread's outermost instrumented method on.
+#[derive(Clone, Debug, Default)]
+struct Paths {
+    /// By the path of the caller, 0 for none.
+    callees: HashMap<(PathId, Method), PathId>,
+    of_stack: HashMap<StackId, PathId>,
 }
 
-/// Sets the frames of a moment, if it has the sample's call path and none yet. Returns whether it did.
-fn fill(
-    moments: &[Moment],
-    frames: &mut [Option<Arc<[String]>>],
-    place: usize,
-    sample: &Sample,
-) -> bool {
-    let is_here = moments.get(place).is_some_and(|moment| moment.stack == sample.stack);
-    match frames.get_mut(place) {
-        Some(frame) if is_here && frame.is_none() => {
-            *frame = Some(Arc::clone(&sample.deeper));
-            true
+impl Paths {
+    fn of(request: &Request, names: &CodeNames) -> Self {
+        let mut paths = Self::default();
+        let stacks = request.calls.iter().map(|call| call.stack);
+        for stack in stacks.chain([request.stack]) {
+            if paths.of_stack.contains_key(&stack) {
+                continue;
+            }
+            let Some(path) = names.path(stack) else { continue };
+            let end = path.into_iter().fold(PathId::default(), |caller, method| {
+                let next = PathId(paths.callees.len() + 1);
+                *paths.callees.entry((caller, names.method(method))).or_insert(next)
+            });
+            paths.of_stack.insert(stack, end);
         }
-        _ => false,
+        paths
     }
-}
 
-/// Finds the deeper frames of sampled stacks.
-struct Deeper<'n> {
-    stacks: &'n SampleNames,
-    names: &'n CodeNames,
-    known: BTreeMap<(StackId, SampledStackId), Arc<[String]>>,
-}
+    /// The deepest path that a stack without its call path goes through, and how many of its frames, the innermost
+    /// first, are deeper.
+    fn place_in(&self, frames: &[&Method]) -> Option<(PathId, usize)> {
+        let mut place = None;
+        let mut path = PathId::default();
+        for (deeper, frame) in frames.iter().enumerate().rev() {
+            if let Some(callee) = self.callees.get(&(path, (*frame).clone())) {
+                path = *callee;
+                place = Some((path, deeper));
+            }
+        }
+        place
+    }
 
-impl Deeper<'_> {
-    /// The frames of a sampled stack below the innermost method of a call path, without probes; none if the method
-    /// is not in it.
-    fn of(&mut self, stack: StackId, sampled_stack: SampledStackId) -> Arc<[String]> {
-        let Self { stacks, names, known } = self;
-        let find = || {
-            let innermost = names.path(stack).and_then(|path| path.last().copied());
-            let innermost = names.method(innermost?);
-            let frames = stacks.frames(sampled_stack);
-            let place = frames.iter().position(|frame| **frame == innermost)?;
-            let below = frames.into_iter().take(place).rev();
-            Some(below.filter(|frame| !is_probe(frame)).map(|f| names.signature_of(f)).collect())
-        };
-        let frames =
-            known.entry((stack, sampled_stack)).or_insert_with(|| find().unwrap_or_default());
-        Arc::clone(frames)
+    /// The same for a stack with its call path, the outermost method first. Nothing is deeper if the stack does not
+    /// have the end of the path: its outer frames are missing.
+    fn place_of(&self, path: &[Method], frames: &[&Method]) -> Option<(PathId, usize)> {
+        let mut id = PathId::default();
+        let mut kept = 0_usize;
+        for method in path {
+            let Some(callee) = self.callees.get(&(id, method.clone())) else { break };
+            (id, kept) = (*callee, kept + 1);
+        }
+        let last = kept.checked_sub(1)?;
+        let mut from_end = path.iter().enumerate().rev().peekable();
+        for (deeper, frame) in frames.iter().enumerate() {
+            if from_end.next_if(|(_, method)| method == frame).is_some_and(|(at, _)| at == last) {
+                return Some((id, deeper));
+            }
+        }
+        Some((id, 0))
     }
 }
