@@ -4,8 +4,7 @@ use std::io::{self, Write};
 
 use log_format::writer::one_line;
 
-use super::depth_first;
-use super::text::{facts, notes, of_requests, row};
+use super::parts::{depth_first, facts, notes, of_requests, row, title};
 use crate::options::tasks::TaskOptions;
 use crate::tasks::find::TaskReport;
 use crate::tasks::trees::{Element, Tree};
@@ -26,7 +25,7 @@ const STYLE: &str = concat!(include_str!("../html/page/style.css"), include_str!
 const MAX_DEPTH: usize = 60;
 
 pub fn task(report: &TaskReport, options: &TaskOptions, out: &mut dyn Write) -> io::Result<()> {
-    let title = escaped(&super::title(report));
+    let title = escaped(&title(report));
     write!(out, "{HEAD}<title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n")?;
     writeln!(out, "<header><h1>{title}</h1></header>\n<main>\n<dl class=\"facts panel\">")?;
     for (name, text) in facts(report, &options.zone) {

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
-use super::text::notes;
+use super::parts::notes;
 use crate::options::tasks::TaskOptions;
 use crate::options::zone::Zone;
 use crate::tasks::Task;

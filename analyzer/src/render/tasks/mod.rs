@@ -2,6 +2,7 @@
 
 mod html;
 mod json;
+mod parts;
 mod text;
 
 use std::io::{self, Write};
@@ -9,11 +10,11 @@ use std::io::{self, Write};
 use anstream::StripStream;
 use log_format::writer::one_line;
 
+use self::parts::{place, title};
 use super::flamegraph::draw;
 use crate::options::Format;
 use crate::options::tasks::TaskOptions;
 use crate::tasks::find::{Found, TaskReport};
-use crate::tasks::trees::{Element, Tree};
 
 /// Writes a list of tasks as text or JSON, or a report on one in a format that [`Format::is_of_tasks`].
 ///
@@ -54,10 +55,6 @@ fn colored(
     out.write_all(&plain.into_inner())
 }
 
-fn title(report: &TaskReport) -> String {
-    one_line(&format!("Task {}: {}", report.task.id, report.task.endpoint))
-}
-
 /// A line for each stack with its own time in milliseconds, sorted.
 fn collapsed(report: &TaskReport) -> Vec<String> {
     let mut lines = Vec::new();
@@ -78,27 +75,4 @@ fn collapsed(report: &TaskReport) -> Vec<String> {
     }
     lines.sort();
     lines
-}
-
-/// The place of an element in its tree; a root has no caller.
-fn place(id: u32) -> Option<usize> {
-    usize::try_from(id.checked_sub(1)?).ok()
-}
-
-/// The elements of a tree with their depths, each before its children.
-fn depth_first(tree: &Tree) -> Vec<(usize, &Element)> {
-    let mut children = vec![Vec::new(); tree.elements.len()];
-    for (index, element) in tree.elements.iter().enumerate() {
-        if let Some(of) = place(element.parent_id).and_then(|caller| children.get_mut(caller)) {
-            of.push(index);
-        }
-    }
-    let mut elements = Vec::new();
-    let mut rest = vec![(0, 0)];
-    while let Some((depth, index)) = rest.pop() {
-        elements.extend(tree.elements.get(index).map(|element| (depth, element)));
-        let below = children.get(index).into_iter().flatten().rev();
-        rest.extend(below.map(|child| (depth + 1, *child)));
-    }
-    elements
 }

@@ -2,19 +2,15 @@
 
 use std::io::{self, Write};
 
-use log_format::human::{count, duration, plural};
-use log_format::rows::TaskState;
-use log_format::units::duration_text;
+use log_format::human::{count, plural};
 use log_format::writer::one_line;
 
-use super::depth_first;
-use crate::options::tasks::{Offsets, TaskOptions};
+use super::parts::{depth_first, facts, notes, of_requests, row, state, title};
+use crate::options::tasks::TaskOptions;
 use crate::options::zone::Zone;
-use crate::render::remarks::throttled;
 use crate::render::text_parts::{heading, nothing, number, wrapped};
-use crate::tasks::find::{CutRequest, TaskInRun, TaskReport};
+use crate::tasks::find::{TaskInRun, TaskReport};
 use crate::tasks::trees::Tree;
-use crate::tasks::{MOST_SNAPSHOTS, Task};
 
 /// Deeper elements are not indented further; their callers' ids tell where they belong.
 const MAX_DEPTH: usize = 16;
@@ -34,20 +30,8 @@ pub fn list(tasks: &[TaskInRun], options: &TaskOptions, out: &mut dyn Write) -> 
     Ok(())
 }
 
-/// `finished 2026-11-20T14:05:00Z (count)`.
-fn state(task: &Task, zone: &Zone) -> String {
-    let word = match task.state {
-        TaskState::Notified => "waiting since",
-        TaskState::Running => "running since",
-        TaskState::Finished => "finished",
-        TaskState::Rejected => "rejected",
-    };
-    let reason = if task.reason.is_empty() { String::new() } else { format!(" ({})", task.reason) };
-    format!("{word} {}{reason}", zone.text(task.at_ns))
-}
-
 pub fn task(report: &TaskReport, options: &TaskOptions, out: &mut dyn Write) -> io::Result<()> {
-    heading(out, &super::title(report))?;
+    heading(out, &title(report))?;
     for (name, text) in facts(report, &options.zone) {
         let first = format!("{:11}", name);
         wrapped(out, &first, &" ".repeat(11), &one_line(&text))?;
@@ -72,29 +56,6 @@ pub fn task(report: &TaskReport, options: &TaskOptions, out: &mut dyn Write) -> 
     report.trees.iter().try_for_each(|of| tree(of, out))
 }
 
-/// What the task is, by name.
-pub fn facts(report: &TaskReport, zone: &Zone) -> Vec<(&'static str, String)> {
-    let task = &report.task;
-    let (duration, least) = (duration_text(task.duration_ns), duration_text(task.min_duration_ns));
-    let most = plural(u64::from(task.max_samples), "request", "requests");
-    let mut facts = vec![("State", state(task, zone))];
-    if task.methods != task.endpoint {
-        facts.push(("Methods", task.methods.clone()));
-    }
-    facts.extend([
-        (
-            "Task",
-            format!(
-                "{duration} from {} on, at most {most} of at least {least}",
-                zone.text(task.start_ns)
-            ),
-        ),
-        ("Snapshots", format!("each {}", duration_text(task.dump_period_ns))),
-        ("Run", report.run.clone()),
-    ]);
-    facts
-}
-
 fn requests(report: &TaskReport, zone: &Zone, out: &mut dyn Write) -> io::Result<()> {
     let rows: Vec<[String; 7]> = report.requests.iter().map(|cut| row(cut, zone)).collect();
     let names = ["request", "start", "duration", "exit", "snapshots", "calls", "thread"];
@@ -116,65 +77,6 @@ fn requests(report: &TaskReport, zone: &Zone, out: &mut dyn Write) -> io::Result
         writeln!(out, "{}", line.join("  "))?;
     }
     Ok(())
-}
-
-/// A request's cells.
-pub fn row(cut: &CutRequest, zone: &Zone) -> [String; 7] {
-    let CutRequest { request, thread, snapshots } = cut;
-    [
-        request.number.to_string(),
-        zone.text_ms(request.start_ns),
-        duration(request.total_ns),
-        request.exit.name().to_owned(),
-        count(number(snapshots.len()).into()),
-        count(request.calls_read.into()),
-        one_line(thread),
-    ]
-}
-
-/// What makes the tree incomplete.
-pub fn notes(report: &TaskReport, zone: &Zone) -> Vec<String> {
-    let mut notes = Vec::new();
-    for CutRequest { request, snapshots, .. } in &report.requests {
-        let which = format!("request {}", request.number);
-        if !request.is_complete() {
-            notes.push(format!(
-                "{which} has {} of its {}: the log is still being written, or was cut",
-                request.calls_read,
-                plural(request.calls_written.into(), "call", "calls"),
-            ));
-        }
-        if request.calls_dropped > 0 {
-            let dropped = plural(request.calls_dropped, "call", "calls");
-            let time = "their time is in their callers' self time";
-            notes.push(format!("{which} lacks {dropped} that were dropped; {time}"));
-        }
-        if number(snapshots.len()) == MOST_SNAPSHOTS {
-            notes.push(format!("{which} is cut after {} snapshots", count(MOST_SNAPSHOTS.into())));
-        }
-    }
-    notes.extend(throttled(&report.throttled, 1, zone));
-    notes.extend(report.muted.iter().map(|pattern| {
-        one_line(&format!("{pattern} was muted meanwhile; its time is in its callers' self time"))
-    }));
-    notes
-}
-
-/// What the trees are of.
-pub fn of_requests(report: &TaskReport) -> String {
-    let shown = match &*report.requests {
-        [only] if report.requests_in_log == 1 => format!("Request {}", only.request.number),
-        [only] => format!("Request {} alone", only.request.number),
-        all => format!("All {} requests together", all.len()),
-    };
-    let range = |Offsets { from_ms, to_ms }: &Offsets| format!("{from_ms}..{to_ms}");
-    let ranges: Vec<String> = report.ranges.iter().map(range).collect();
-    let times = if ranges.is_empty() {
-        String::new()
-    } else {
-        format!(", {} ms after the start", ranges.join(" and "))
-    };
-    format!("{shown}{times}; times in ms")
 }
 
 fn tree(tree: &Tree, out: &mut dyn Write) -> io::Result<()> {
