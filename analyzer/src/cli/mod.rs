@@ -1,5 +1,6 @@
 //! The command line: its arguments, and their conversion to [`Options`].
 
+mod choices;
 mod diff;
 mod tasks;
 mod values;
@@ -25,6 +26,7 @@ use log_format::pattern::Pattern;
 use log_format::rows::Exit;
 use log_format::units::{as_ns, parse_duration};
 
+use self::choices::{ExitKind, GroupBy};
 pub use self::diff::DiffArgs;
 use self::tasks::TaskArgs;
 use self::values::{parse_slowest, parse_top};
@@ -169,62 +171,6 @@ impl Generate {
         let mut text = Vec::new();
         clap_complete::generate(shell, &mut command, "analyze", &mut text);
         out.write_all(&text)
-    }
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum GroupBy {
-    /// By hour of UTC
-    Hour,
-    /// By thread, from the calls at or over the threshold
-    Thread,
-    /// By run
-    Run,
-    /// By minute of UTC
-    Minute,
-    /// By host
-    Host,
-    /// By class
-    Class,
-    /// By package
-    Package,
-    /// By what threads did: running, blocked, waiting, parked and so on, from samples
-    State,
-}
-
-impl From<GroupBy> for By {
-    fn from(by: GroupBy) -> Self {
-        match by {
-            // Figures have no state: only samples have one.
-            GroupBy::State => Self::Nothing,
-            GroupBy::Hour => Self::Hour,
-            GroupBy::Thread => Self::Thread,
-            GroupBy::Run => Self::Run,
-            GroupBy::Minute => Self::Minute,
-            GroupBy::Host => Self::Host,
-            GroupBy::Class => Self::Class,
-            GroupBy::Package => Self::Package,
-        }
-    }
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-enum ExitKind {
-    /// With a return
-    Return,
-    /// With an exception
-    Throw,
-    /// In progress when recording stopped
-    Unfinished,
-}
-
-impl From<ExitKind> for Exit {
-    fn from(kind: ExitKind) -> Self {
-        match kind {
-            ExitKind::Return => Self::Return,
-            ExitKind::Throw => Self::Throw,
-            ExitKind::Unfinished => Self::Unfinished,
-        }
     }
 }
 
