@@ -428,6 +428,11 @@ fn an_unknown_task_or_request_is_one_clear_line() {
         refused(&logs, &["--task", "5", "--request", "1"]),
         "analyze: --request: '1' is not a request of the task; the log has none\n"
     );
+    // Its row may be among those that cannot be read.
+    let damaged = shop();
+    damaged.run(RUN, "web07", 4242).raw(T14, Table::Tasks, "7,7\n");
+    let error = refused(&damaged, &["--task", "7"]);
+    assert!(error.contains("tasks.csv:7: 2 fields") && error.lines().count() == 2, "{error}");
     let other = "20261120T150000Z-web08-1";
     let run = logs.run(other, "web08", 1);
     run.rows(T14, &[task(BEGIN, "3", TaskState::Running, 0, "")]);

@@ -105,10 +105,12 @@ fn find_one(
     problems: &mut Problems,
 ) -> Result<TaskReport, NoReport> {
     let runs = runs(options, problems)?;
-    // The reading of the task itself reports the problems.
-    let of_run = |run| list(run, &mut Problems::default()).into_iter().map(|task| task.id);
-    let ids: Vec<(&RunInput, String)> =
-        runs.iter().flat_map(|run| of_run(run).map(move |id| (run, id))).collect();
+    // If the task is found, its reading reports these problems.
+    let mut of_lists = Problems::default();
+    let mut ids: Vec<(&RunInput, String)> = Vec::new();
+    for run in &runs {
+        ids.extend(list(run, &mut of_lists).into_iter().map(|task| (run, task.id)));
+    }
     let mut found = ids.iter().filter(|(_, known)| known == id).map(|(run, _)| *run);
     let run = match (found.next(), found.next()) {
         (Some(run), None) => run,
@@ -119,7 +121,8 @@ fn find_one(
         }
         (None, _) => {
             let ids: Vec<&str> = ids.iter().map(|(_, id)| id.as_str()).collect();
-            return Err(unknown(id, &ids).into());
+            problems.merge(of_lists);
+            return Err(NoReport::nothing(problems, unknown(id, &ids).to_string()));
         }
     };
     let task = read(run, id, problems).ok_or_else(|| unknown(id, &[]))?;

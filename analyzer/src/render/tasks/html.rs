@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use log_format::human::count;
 use log_format::writer::one_line;
 
 use super::parts::{depth_first, facts, notes, of_requests, row, title};
@@ -71,13 +72,17 @@ fn tree(tree: &Tree, out: &mut dyn Write) -> io::Result<()> {
 
 /// An element with a bar: its share of the root's snapshots.
 fn line(element: &Element, depth: usize, root: &Element) -> String {
-    let Element { id, parent_id, duration_ms, self_ms, count, .. } = element;
+    let Element { id, parent_id, .. } = element;
+    let number = |number: u64| count(number.into());
     let name = escaped(&element.code_signature);
     let percent = element.count as f64 * 100.0 / root.count.max(1) as f64;
     format!(
-        "<tr><td title=\"{name}\" style=\"--depth:{};--share:{percent:.1}%\">{name}</td><td>{duration_ms}</td>\
-         <td>{self_ms}</td><td>{count}</td><td>{id}</td><td>{parent_id}</td></tr>",
+        "<tr><td title=\"{name}\" style=\"--depth:{};--share:{percent:.1}%\">{name}</td><td>{}</td>\
+         <td>{}</td><td>{}</td><td>{id}</td><td>{parent_id}</td></tr>",
         depth.min(MAX_DEPTH),
+        number(element.duration_ms),
+        number(element.self_ms),
+        number(element.count),
     )
 }
 
