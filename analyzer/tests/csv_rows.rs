@@ -50,10 +50,10 @@ fn each_kind_has_its_columns() {
         rows(&sql_shop::shop(), "sql"),
         (
             "statement,url,class,method,descriptor,executions,throws,total_ns,avg_ns,p50_ns,p99_ns,\
-             max_ns"
+             max_ns,method_calls"
                 .into(),
             format!(
-                "{},{},{count},102,0,62400000,611764,229376,10485760,18000000",
+                "{},{},{count},102,0,62400000,611764,229376,10485760,18000000,1",
                 sql_shop::BY_ID,
                 sql_shop::SHOP
             ),
