@@ -17,7 +17,9 @@ use common::task_shop::{
 use common::*;
 use log_format::ids::{StackId, ThreadId};
 use log_format::names::{Hour, Part, Table};
-use log_format::rows::{EventRow, SampleRow, TaskRequestRow, TaskRow, TaskState, event};
+use log_format::rows::{
+    EventRow, SampleRow, TaskCallRow, TaskRequestRow, TaskRow, TaskState, event,
+};
 use serde_json::{Value, json};
 
 const FIRST: [&str; 5] = ["logs", "--task", "3", "--request", "1"];
@@ -249,6 +251,32 @@ fn cpu_samples_take_the_moments_of_their_second() {
     let query = json!([3, 2, "query", 290, 200, 30]);
     let all = elements(&logs, &FIRST);
     assert_eq!((&all[2], all.len()), (&query, 4), "{all:?}");
+}
+
+/// One `query` of many is long enough to be recorded. Samples of the others are at moments of its caller, as far as that
+/// has time in callees that are not recorded.
+#[test]
+fn samples_of_calls_too_short_to_be_recorded_are_below_their_caller() {
+    for (check_self_ms, snapshots) in [(180, 2), (50, 15), (0, 20), (500, 0)] {
+        let logs = empty_shop();
+        let run = logs.run(RUN, "web07", 4242);
+        sampled(&run);
+        run.rows(T14, &[task(BEGIN, "3", TaskState::Running, 1, "")]);
+        let of = request("3", 1, 1, REQUEST, 500, 3);
+        let check = task_call(&of, 3, CHECK, 0..500);
+        let check = TaskCallRow { self_ns: check_self_ms * MS, ..check };
+        let query = task_call(&of, 4, QUERY, 100..400);
+        run.rows(T14, &[query, check, task_call(&of, 2, PAY, 0..500)]);
+        run.rows(T14, &[of]);
+        run.rows(T14, &[sample("cpu", REQUEST, 500, 13, 4)]);
+        let all = elements(&logs, &FIRST);
+        let sum: u64 = all
+            .iter()
+            .filter(|element| element[1] == 2)
+            .map(|element| element[5].as_u64().unwrap())
+            .sum();
+        assert_eq!(sum, 30 + snapshots, "{all:?}");
+    }
 }
 
 #[test]

@@ -3,7 +3,9 @@
 //! A row of samples has a stack with all frames, the second in which the thread was first seen there, and for how
 //! long it was there in all. So the row's moments are not known, but its place in the request is: the deepest call
 //! path of the request that its stack goes through. The moments of the second with this call path get the frames
-//! below, as many as the row's time has periods, waits before CPU time, and of each the longest first.
+//! below, as many as the row's time has periods, waits before CPU time, and of each the longest first. If these are
+//! fewer, moments with the path of its caller follow, and so on, if the caller had callees that were too short to be
+//! recorded: what is neither its own time nor that of recorded callees.
 //!
 //! ```text
 //! sampled stack    Thread.run > Filter.doFilter > pay > $Proxy.call > query > Io.read > poll
@@ -57,8 +59,29 @@ struct Sample {
     time: Range<u64>,
     weight_ns: u64,
     sampled_stack: SampledStackId,
-    /// Outermost first.
-    deeper: Arc<[String]>,
+    /// All frames but those of the outermost path in `places`, outermost first.
+    frames: Arc<[String]>,
+    /// The paths that it goes through, the deepest first.
+    places: Vec<Place>,
+}
+
+/// A call path that a stack goes through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Place {
+    path: PathId,
+    /// How many frames of the stack are deeper.
+    deeper: usize,
+}
+
+impl Sample {
+    /// The frames below the path at a place.
+    fn below(&self, place: Place) -> Arc<[String]> {
+        let from = self.frames.len().saturating_sub(place.deeper);
+        match self.frames.get(from..) {
+            Some(below) if from > 0 => below.into(),
+            _ => Arc::clone(&self.frames),
+        }
+    }
 }
 
 /// A moment of a request, and the call path of recorded calls then.
@@ -66,6 +89,8 @@ struct Sample {
 pub(super) struct Moment {
     pub at_ns: u64,
     pub stack: StackId,
+    /// The innermost recorded call, as an index of the request's calls.
+    pub call: Option<usize>,
 }
 
 /// Reads the samples of each request's thread and time.
@@ -117,50 +142,102 @@ impl ThreadSamples {
         }
         let frames = stacks.frames(row.sampled_stack);
         let known = names.path(row.stack).filter(|_| !row.stack.is_none());
-        let place = match known {
+        let frames: Vec<&Method> = frames.into_iter().filter(|frame| !is_probe(frame)).collect();
+        let places = match known {
             Some(path) => {
                 let path: Vec<Method> = path.into_iter().map(|id| names.method(id)).collect();
-                self.paths.place_of(&path, &frames)
+                self.paths.places_of(&path, &frames)
             }
-            None => self.paths.place_in(&frames),
+            None => self.paths.places_in(&frames),
         };
-        let Some((path, deeper)) = place else { return };
-        let below = frames.into_iter().take(deeper).rev().filter(|frame| !is_probe(frame));
+        let (Some(deepest), Some(outermost)) = (places.first(), places.last()) else { return };
+        let group = Group { is_cpu, second_ns: row.start_ns, path: deepest.path };
+        let below = frames.iter().take(outermost.deeper).rev();
         let sample = Sample {
             time,
             weight_ns: row.weight_ns,
             sampled_stack: row.sampled_stack,
-            deeper: below.map(|frame| names.signature_of(frame)).collect(),
+            frames: below.map(|frame| names.signature_of(frame)).collect(),
+            places,
         };
-        let group = Group { is_cpu, second_ns: row.start_ns, path };
         self.groups.entry(group).or_default().push(sample);
     }
 
-    /// The deeper frames at moments in order, each `period_ns` after the other.
-    pub(super) fn at(&self, moments: &[Moment], period_ns: u64) -> Vec<Option<Arc<[String]>>> {
-        let mut frames = vec![None; moments.len()];
-        let path_at = |moment: &Moment| self.paths.of_stack.get(&moment.stack);
-        let paths: Vec<Option<&PathId>> = moments.iter().map(path_at).collect();
-        let place = |ns| moments.partition_point(|moment| moment.at_ns < ns);
-        for (group, samples) in &self.groups {
-            let (mut time_ns, mut taken) = (0_u64, 0);
+    /// The deeper frames at moments in order, each `period_ns` after the other. `unrecorded_ns` has for each call the time
+    /// of its callees that are not recorded.
+    pub(super) fn at(
+        &self,
+        moments: &[Moment],
+        period_ns: u64,
+        unrecorded_ns: &[u64],
+    ) -> Vec<Option<Arc<[String]>>> {
+        let path_at = |moment: &Moment| self.paths.of_stack.get(&moment.stack).copied();
+        let paths = moments.iter().map(path_at).collect();
+        let periods = |ns: &u64| ns.saturating_add(period_ns / 2) / period_ns;
+        let unrecorded = unrecorded_ns.iter().map(periods).collect();
+        let frames = vec![None; moments.len()];
+        let mut free = FreeMoments { moments, paths, unrecorded, frames };
+        let mut left = Vec::new();
+        for samples in self.groups.values() {
+            let (mut time_ns, mut before) = (0_u64, 0);
             for sample in samples {
                 time_ns = time_ns.saturating_add(sample.weight_ns);
                 // To the nearest number of moments.
                 let due = time_ns.saturating_add(period_ns / 2) / period_ns;
-                for place in place(sample.time.start)..place(sample.time.end) {
-                    if taken == due {
-                        break;
-                    }
-                    let is_here = paths.get(place).is_some_and(|path| *path == Some(&group.path));
-                    if let Some(frame) = frames.get_mut(place).filter(|f| is_here && f.is_none()) {
-                        *frame = Some(Arc::clone(&sample.deeper));
-                        taken += 1;
-                    }
+                left.push((sample, due - before));
+                before = due;
+            }
+        }
+        let deepest = left.iter().map(|(sample, _)| sample.places.len()).max().unwrap_or(0);
+        for level in 0..deepest {
+            for (sample, left) in &mut left {
+                if let Some(place) = sample.places.get(level).filter(|_| *left > 0) {
+                    *left -= free.take(sample, *place, *left, level > 0);
                 }
             }
         }
-        frames
+        free.frames
+    }
+}
+
+/// The moments of a request, and the deeper frames that they have by now.
+struct FreeMoments<'m> {
+    moments: &'m [Moment],
+    /// The call path at each.
+    paths: Vec<Option<PathId>>,
+    /// For each call, moments in callees that are not recorded.
+    unrecorded: Vec<u64>,
+    frames: Vec<Option<Arc<[String]>>>,
+}
+
+impl FreeMoments<'_> {
+    /// Gives a sample at most so many of the free moments in its time with this path, or of those in callees that are not
+    /// recorded. Returns how many.
+    fn take(&mut self, sample: &Sample, place: Place, most: u64, unrecorded: bool) -> u64 {
+        let index = |ns| self.moments.partition_point(|moment| moment.at_ns < ns);
+        let time = index(sample.time.start)..index(sample.time.end);
+        let mut below = None;
+        let mut taken = 0;
+        for index in time {
+            if taken == most {
+                break;
+            }
+            if self.paths.get(index).is_none_or(|path| *path != Some(place.path)) {
+                continue;
+            }
+            let Some(frame) = self.frames.get_mut(index).filter(|frame| frame.is_none()) else {
+                continue;
+            };
+            if unrecorded {
+                let call = self.moments.get(index).and_then(|moment| moment.call);
+                let left = call.and_then(|call| self.unrecorded.get_mut(call));
+                let Some(left) = left.filter(|left| **left > 0) else { continue };
+                *left -= 1;
+            }
+            *frame = Some(Arc::clone(below.get_or_insert_with(|| sample.below(place))));
+            taken += 1;
+        }
+        taken
     }
 }
 
@@ -194,36 +271,40 @@ impl Paths {
         paths
     }
 
-    /// The deepest path that a stack without its call path goes through, and how many of its frames, the innermost
-    /// first, are deeper.
-    fn place_in(&self, frames: &[&Method]) -> Option<(PathId, usize)> {
-        let mut place = None;
+    /// The paths that a stack without its call path goes through; frames are innermost first.
+    fn places_in(&self, frames: &[&Method]) -> Vec<Place> {
+        let mut places = Vec::new();
         let mut path = PathId::default();
         for (deeper, frame) in frames.iter().enumerate().rev() {
             if let Some(callee) = self.callees.get(&(path, (*frame).clone())) {
                 path = *callee;
-                place = Some((path, deeper));
+                places.push(Place { path, deeper });
             }
         }
-        place
+        places.reverse();
+        places
     }
 
     /// The same for a stack with its call path, the outermost method first. Nothing is deeper if the stack does not
     /// have the end of the path: its outer frames are missing.
-    fn place_of(&self, path: &[Method], frames: &[&Method]) -> Option<(PathId, usize)> {
+    fn places_of(&self, path: &[Method], frames: &[&Method]) -> Vec<Place> {
+        let mut ids = Vec::new();
         let mut id = PathId::default();
-        let mut kept = 0_usize;
         for method in path {
             let Some(callee) = self.callees.get(&(id, method.clone())) else { break };
-            (id, kept) = (*callee, kept + 1);
+            id = *callee;
+            ids.push(id);
         }
-        let last = kept.checked_sub(1)?;
+        let mut places = Vec::new();
         let mut from_end = path.iter().enumerate().rev().peekable();
         for (deeper, frame) in frames.iter().enumerate() {
-            if from_end.next_if(|(_, method)| method == frame).is_some_and(|(at, _)| at == last) {
-                return Some((id, deeper));
+            if let Some((at, _)) = from_end.next_if(|(_, method)| method == frame) {
+                places.extend(ids.get(at).map(|path| Place { path: *path, deeper }));
             }
         }
-        Some((id, 0))
+        if places.is_empty() {
+            places.extend(ids.last().map(|path| Place { path: *path, deeper: 0 }));
+        }
+        places
     }
 }

@@ -57,9 +57,10 @@ pub fn snapshots(
         .map(|(number, call)| Moment {
             at_ns: request.start_ns.saturating_add(period_ns.saturating_mul(number)),
             stack: stacks.id(*call),
+            call: *call,
         })
         .collect();
-    let deeper = samples.at(&moments, period_ns);
+    let deeper = samples.at(&moments, period_ns, &unrecorded_ns(&request.calls, &stacks.callers));
     let mut last: Option<Last> = None;
     let cut = (0..).zip(moments).zip(innermost.into_iter().zip(deeper));
     cut.map(|((sequence, moment), (call, deeper))| {
@@ -185,6 +186,18 @@ fn frames(
     let methods: Vec<String> = methods.collect();
     // Nothing of it is known.
     if methods.is_empty() { vec![names.signature(MethodId::NONE)] } else { methods }
+}
+
+/// For each call, the time of its callees that are not recorded.
+fn unrecorded_ns(calls: &[Call], callers: &[Option<usize>]) -> Vec<u64> {
+    let of_callees = |call: &Call| call.total_ns.saturating_sub(call.self_ns);
+    let mut unrecorded: Vec<u64> = calls.iter().map(of_callees).collect();
+    for (call, caller) in calls.iter().zip(callers) {
+        if let Some(ns) = caller.and_then(|caller| unrecorded.get_mut(caller)) {
+            *ns = ns.saturating_sub(call.total_ns);
+        }
+    }
+    unrecorded
 }
 
 /// For each call, the one around it: in reverse, callers come before callees, and those that end with a call's

@@ -58,7 +58,8 @@ pub fn request(
     }
 }
 
-/// A call in a request from and to these milliseconds after its start. The path has the number of the method.
+/// A call in a request from and to these milliseconds after its start, without callees that are not recorded. The path
+/// has the number of the method.
 pub fn task_call(of: &TaskRequestRow, stack: u32, method: u32, ms: Range<u64>) -> TaskCallRow {
     TaskCallRow {
         start_ns: of.start_ns + ms.start * MS,
@@ -67,7 +68,7 @@ pub fn task_call(of: &TaskRequestRow, stack: u32, method: u32, ms: Range<u64>) -
         stack: StackId::new(stack),
         method: MethodId::new(method),
         total_ns: (ms.end - ms.start) * MS,
-        self_ns: 0,
+        self_ns: (ms.end - ms.start) * MS,
         exit: of.exit,
     }
 }
