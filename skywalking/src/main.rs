@@ -1,1 +1,7 @@
-fn main() {}
+//! The `tprofiler-skywalking` command; everything it does is in [`skywalking::cli`].
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    skywalking::cli::main()
+}

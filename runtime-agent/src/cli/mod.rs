@@ -11,10 +11,13 @@ mod jvm;
 mod listening;
 mod notice;
 mod profile;
+pub mod run_agent;
+mod skywalking;
 mod target;
 mod task;
 mod trigger;
 
+use std::ffi::OsString;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -82,7 +85,7 @@ fn command_line() -> clap::Command {
         let no_token = hidden("no_token", ArgAction::SetTrue).long("no-token");
         command.args([addr, run, pid, json, no_token])
     };
-    ["attach", "list", "profile"]
+    ["attach", "list", "profile", "skywalking"]
         .into_iter()
         .fold(Arguments::command(), |line, name| line.mut_subcommand(name, without))
 }
@@ -178,6 +181,15 @@ enum Command {
     Task(TaskArguments),
     /// Show the profile tasks: analyze --task ID reports them
     Tasks,
+    /// Carry out the profile tasks of a SkyWalking server
+    ///
+    /// Runs the program tprofiler-skywalking, which lies beside this one.
+    #[command(disable_help_flag = true)]
+    Skywalking {
+        /// Its arguments; --help shows them
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
+        arguments: Vec<OsString>,
+    },
     /// Show the options in force
     Options,
     /// Attach the agent to a running JVM
@@ -228,9 +240,11 @@ impl Command {
             Self::Tasks => "tasks".to_owned(),
             Self::Options => "options".to_owned(),
             Self::Detach { pid: None } => "detach".to_owned(),
-            Self::Detach { pid: Some(_) } | Self::Attach(_) | Self::List | Self::Profile(_) => {
-                return None;
-            }
+            Self::Detach { pid: Some(_) }
+            | Self::Attach(_)
+            | Self::List
+            | Self::Profile(_)
+            | Self::Skywalking { .. } => return None,
         })
     }
 }
@@ -238,6 +252,10 @@ impl Command {
 /// Runs the command with the arguments of the process.
 #[must_use]
 pub fn main() -> ExitCode {
+    // Before anything else is read: its options have the names of ours.
+    if let Some(arguments) = skywalking::arguments(std::env::args_os()) {
+        return skywalking::run(arguments);
+    }
     let arguments = Arguments::from_arg_matches(&command_line().get_matches());
     let arguments = arguments.unwrap_or_else(|error| error.exit());
     match run(arguments) {
@@ -273,6 +291,7 @@ fn run(mut arguments: Arguments) -> Result<ExitCode, Failure> {
         }
         Command::Detach { pid: Some(pid) } => attach::detach(*pid, token).map_err(failed(pid)),
         Command::List => Ok(attach::list()),
+        Command::Skywalking { arguments } => return Ok(skywalking::run(arguments.clone())),
         Command::Profile(arguments) => {
             return profile::profile(arguments, token).map_err(failed(arguments.pid()));
         }

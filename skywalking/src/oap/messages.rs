@@ -192,9 +192,6 @@ mod tests {
             b"\x0a\x01t\x12\x01s\x18\xac\x02\x20\x02\x2a\x09\x0a\x07a.B.c:1"
         );
         let span = Span { parent_span_id: -1, operation_name: "e".into(), ..Span::default() };
-        assert_eq!(
-            span.encode_to_vec(),
-            b"\x10\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x32\x01e"
-        );
+        assert_eq!(span.encode_to_vec(), b"\x10\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x32\x01e");
     }
 }

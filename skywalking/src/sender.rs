@@ -1,0 +1,168 @@
+//! Sends what the queue has: of a request first its segment, then its snapshots, in batches.
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use tokio::task::spawn_blocking;
+use tokio::time::{sleep, sleep_until};
+
+use crate::kafka::Kafka;
+use crate::oap::messages::{Commands, TaskFinish, ThreadSnapshot};
+use crate::oap::{Link, Refused, method};
+use crate::queue::{Job, Queue, RequestJob};
+use crate::request::{Loaded, Sendable, load};
+use crate::stderr::message;
+
+/// Time between two batches, as of SkyWalking's agent.
+const BATCH_EVERY: Duration = Duration::from_millis(500);
+/// Snapshots in a batch.
+const MOST_IN_BATCH: usize = 1_000;
+/// How long the calls of a request may follow the request.
+const CALLS_FOLLOW: Duration = Duration::from_secs(10);
+const LOOK_AGAIN: Duration = Duration::from_millis(500);
+/// Attempts to send what the server refuses: it may be starting.
+const ATTEMPTS: u32 = 3;
+
+/// What could not be sent.
+#[derive(Clone, Copy, Debug, Default)]
+struct Dropped {
+    requests: u64,
+    snapshots: u64,
+}
+
+/// Sends what the queue has.
+pub(crate) struct Sender {
+    link: Rc<Link>,
+    queue: Rc<Queue>,
+    kafka: Option<Kafka>,
+    dropped: Cell<Dropped>,
+}
+
+impl Sender {
+    pub(crate) fn new(link: Rc<Link>, queue: Rc<Queue>, kafka: Option<Kafka>) -> Self {
+        Self { link, queue, kafka, dropped: Cell::default() }
+    }
+
+    /// Sends for ever.
+    pub(crate) async fn run(self) {
+        loop {
+            match self.queue.next().await {
+                Job::Request(job) => self.request(job).await,
+                Job::Finish { identity, task } => {
+                    let report = TaskFinish {
+                        service: identity.service.clone(),
+                        service_instance: identity.instance.clone(),
+                        task_id: task.clone(),
+                    };
+                    let reported = self.deliver(async || {
+                        self.link.call::<_, Commands>(method::REPORT_FINISH, &report).await
+                    });
+                    if let Err(refused) = reported.await {
+                        message!("task {task}: the server refuses its end: {refused}");
+                    }
+                }
+            }
+        }
+    }
+
+    async fn request(&self, job: RequestJob) {
+        sleep_until(job.not_before.into()).await;
+        let name = format!("request {} of task {}", job.number, job.task);
+        let Some(request) = self.load(job, &name).await else { return };
+        let segment = [request.segment.clone()];
+        let sent = self.deliver(async || {
+            self.link.send::<_, Commands>(method::COLLECT_SEGMENTS, &segment).await
+        });
+        if let Err(refused) = sent.await {
+            self.drop_snapshots(&name, request.count(), "its segment", &refused);
+            return;
+        }
+        self.snapshots(&request, &name).await;
+    }
+
+    /// Reads a request from the log. Waits for calls that are not there yet.
+    async fn load(&self, job: RequestJob, name: &str) -> Option<Box<Sendable>> {
+        let until = Instant::now() + CALLS_FOLLOW;
+        loop {
+            let wanted = job.clone();
+            let request = match spawn_blocking(move || load(&wanted)).await {
+                Ok(Loaded::Whole(request)) => request,
+                Ok(Loaded::Partial(_)) if Instant::now() < until => {
+                    sleep(LOOK_AGAIN).await;
+                    continue;
+                }
+                Ok(Loaded::Partial(request)) => {
+                    message!("{name}: the log lacks some of its calls");
+                    request
+                }
+                Ok(Loaded::Gone) | Err(_) => {
+                    let mut dropped = self.dropped.get();
+                    dropped.requests += 1;
+                    self.dropped.set(dropped);
+                    message!(
+                        "{name} is dropped, {} so far: it is not in the log",
+                        dropped.requests
+                    );
+                    return None;
+                }
+            };
+            if request.not_cut > 0 {
+                let (rest, sent) = (request.not_cut, request.count());
+                message!("{name}: only the first {sent} snapshots are sent, {rest} are dropped");
+            }
+            return Some(request);
+        }
+    }
+
+    async fn snapshots(&self, request: &Sendable, name: &str) {
+        let mut due = Instant::now();
+        let mut left = request.count();
+        for batch in request.batches(MOST_IN_BATCH) {
+            sleep_until(due.into()).await;
+            due = Instant::now() + BATCH_EVERY;
+            if let Err(refused) = self.batch(&batch).await {
+                self.drop_snapshots(name, left, "snapshots", &refused);
+                return;
+            }
+            left -= batch.len();
+        }
+    }
+
+    async fn batch(&self, batch: &[ThreadSnapshot]) -> Result<(), Refused> {
+        if let Some(kafka) = &self.kafka {
+            kafka.send(batch).await;
+            return Ok(());
+        }
+        let sent = self.deliver(async || {
+            self.link.send::<_, Commands>(method::COLLECT_SNAPSHOTS, batch).await
+        });
+        sent.await.map(drop)
+    }
+
+    /// Tries until the server takes it, but not for long.
+    async fn deliver<A>(
+        &self,
+        attempt: impl AsyncFn() -> Result<A, Refused>,
+    ) -> Result<A, Refused> {
+        let mut wait = Duration::from_secs(1);
+        for _ in 1..ATTEMPTS {
+            match attempt().await {
+                Err(refused) if !refused.is_unimplemented() => sleep(wait).await,
+                answer => return answer,
+            }
+            wait *= 2;
+        }
+        attempt().await
+    }
+
+    fn drop_snapshots(&self, name: &str, count: usize, what: &str, refused: &Refused) {
+        let mut dropped = self.dropped.get();
+        dropped.snapshots += count as u64;
+        self.dropped.set(dropped);
+        let all = dropped.snapshots;
+        message!(
+            "{name}: the server refuses {what}: {refused}; {count} snapshots are dropped, {all} so far"
+        );
+    }
+}
