@@ -129,3 +129,19 @@ fetch_jar() {
         return 1
     }
 }
+
+# install_jars POM FOLDER: FOLDER/jars has what the POM needs at run time, from Maven Central. What is there is
+# kept until the POM changes.
+install_jars() {
+    cmp -s "$1" "$2/pom.xml" && return
+    ensure mvn maven || exit 1
+    mkdir -p target
+    local work
+    work=$(mktemp -d target/jars.XXXXXX)
+    mvn --quiet --batch-mode -Dstyle.color=never -f "$1" dependency:copy-dependencies -DincludeScope=runtime \
+        -DoutputDirectory="$PWD/$work/jars" >&2 || fail "the jars of $1 could not be fetched from Maven Central"
+    cp "$1" "$work/pom.xml"
+    rm -rf "$2"
+    # Another one may have been faster.
+    mv -T "$work" "$2" 2>/dev/null || rm -rf "$work"
+}
