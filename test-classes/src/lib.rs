@@ -17,6 +17,7 @@ mod profile;
 mod run;
 mod samples;
 mod service;
+mod skywalking;
 mod sql_run;
 mod statements;
 mod tasks;
@@ -43,6 +44,7 @@ pub use samples::{
     samples, sources, traced_calls,
 };
 pub use service::{Service, TOKEN_NEEDED};
+pub use skywalking::{Bridge, Kafka, Oap, TreeElement};
 pub use sql_run::{SqlRun, run_sql, sql_expected, sql_java, sql_java_with};
 pub use statements::{Executed, SlowStatement, Sums, executions, secrets, slow_statements, sums};
 pub use tasks::{Request, Task, TaskCall, tasks};
