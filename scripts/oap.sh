@@ -8,7 +8,7 @@
 #   OAP_GRPC_PORT, OAP_HTTP_PORT   other ports
 #   OAP_H2=file:/tmp/oap           keeps its data in this file
 #   OAP_KAFKA=127.0.0.1:9092       takes snapshots from Kafka too (scripts/kafka.sh)
-#   OAP_AUTHENTICATION=TOKEN       asks agents for this token
+#   OAP_AGENT_PORT, OAP_AUTHENTICATION   a gRPC port on which it asks agents for this token
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/lib.sh

@@ -215,6 +215,9 @@ impl Instance {
             task.line(endpoints.methods(endpoint))
         };
         let answer = self.ask(line).await;
+        if let Some(hint) = answer.as_deref().ok().and_then(hint_of) {
+            message!("task {id} ({endpoint}): {hint}");
+        }
         match (answer, self.state(id).await) {
             // The answer may have been lost.
             (_, Some((state, _))) if state != "rejected" => {
@@ -381,6 +384,14 @@ impl Instance {
             self.finish(id);
         }
     }
+}
+
+/// What the agent's answer says of an endpoint that is not there.
+fn hint_of(answer: &str) -> Option<String> {
+    let answer: Value = serde_json::from_str(answer).ok()?;
+    let hints = answer.get("hints")?.as_array()?.iter().filter_map(Value::as_str);
+    let hints = hints.collect::<Vec<_>>().join("; ");
+    Some(hints).filter(|hints| !hints.is_empty())
 }
 
 /// Whether a task has ended, and all of its requests are in the log.

@@ -220,8 +220,10 @@ fn trees(requests: &[CutRequest], offsets: &[Offsets]) -> Vec<Tree> {
     analyze(&parts.collect::<Vec<_>>())
 }
 
-/// What had no probes for part of the time in which the task ran.
-fn not_measured(
+/// What had no probes for part of the time in which the task ran: throttled methods, those with the most missed time
+/// first, and muted patterns.
+#[must_use]
+pub fn not_measured(
     run: &RunInput,
     task: &Task,
     problems: &mut Problems,

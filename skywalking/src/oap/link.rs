@@ -236,13 +236,13 @@ fn text(status: &Status) -> String {
         text = error.to_string();
         cause = error.source();
     }
-    match (status.code(), &*text) {
-        (code, "") => code.description().to_owned(),
-        (Code::PermissionDenied | Code::Unauthenticated, _) => {
-            format!("the server does not accept the authentication token ({text})")
-        }
-        _ => text,
+    if matches!(status.code(), Code::PermissionDenied | Code::Unauthenticated) {
+        return format!(
+            "the server does not accept the authentication token ({:?})",
+            status.code()
+        );
     }
+    if text.is_empty() { status.code().description().to_owned() } else { text }
 }
 
 fn endpoint(address: &str, tls: Option<&ClientTlsConfig>) -> Result<Endpoint, Error> {

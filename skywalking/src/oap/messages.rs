@@ -177,7 +177,7 @@ pub struct Span {
 mod tests {
     use super::*;
 
-    /// Bytes that `protoc --encode` of the real `.proto` files gives for the same messages.
+    /// Numbers and types of the `.proto` files, written out by hand in protobuf's wire format.
     #[test]
     fn messages_have_the_bytes_of_the_protocol() {
         let snapshot = ThreadSnapshot {
