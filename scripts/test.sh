@@ -32,6 +32,9 @@ if [ -n "$full" ]; then
     compgen -G '/usr/lib/postgresql/*/bin/postgres' >/dev/null || install_package postgresql ||
         say "PostgreSQL is missing: install the Debian package postgresql"
     ensure mariadb-install-db mariadb-server || true
+    # test-classes/tests/skywalking.rs starts these.
+    scripts/oap.sh --install
+    scripts/kafka.sh --install
 fi
 scripts/browser.sh || echo "WARNING: there is no browser, so the report's pages are not tried in one."
 

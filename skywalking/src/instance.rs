@@ -145,17 +145,17 @@ impl Instance {
 
     /// Asks the server for tasks, again and again.
     async fn poll(&self) {
-        let mut last_command_time = 0;
+        let Identity { service, instance } = &*self.identity;
         loop {
             let query = TaskQuery {
-                service: self.identity.service.clone(),
-                service_instance: self.identity.instance.clone(),
-                last_command_time,
+                service: service.clone(),
+                service_instance: instance.clone(),
+                last_command_time: self.shared.last_taken(instance),
             };
             match self.shared.link.call::<_, Commands>(method::GET_TASKS, &query).await {
                 Ok(Commands { commands }) => {
                     for command in commands {
-                        last_command_time = last_command_time.max(command::create_ms(&command));
+                        self.shared.note_taken(instance, command::create_ms(&command));
                         self.take(&command).await;
                     }
                 }

@@ -1,7 +1,7 @@
 //! What all agents share, and the loop that finds them.
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -37,11 +37,31 @@ pub(crate) struct Shared {
     pub(crate) queue: Rc<Queue>,
     /// As of the last time the file could be read.
     pub(crate) endpoints: RefCell<Endpoints>,
+    /// When the server created the newest task of each instance. Another agent of that name does not begin its tasks
+    /// again: the server was told that they have ended.
+    taken: RefCell<HashMap<String, i64>>,
     /// Messages that are printed once.
     said: RefCell<HashSet<String>>,
 }
 
 impl Shared {
+    /// When the server created the newest task that an instance has taken, in unix milliseconds.
+    pub(crate) fn last_taken(&self, instance: &str) -> i64 {
+        self.taken.borrow().get(instance).copied().unwrap_or(0)
+    }
+
+    /// Notes that an instance has taken a task.
+    pub(crate) fn note_taken(&self, instance: &str, create_ms: i64) {
+        /// Names with process ids would be ever more.
+        const MOST: usize = 1_000;
+        let mut taken = self.taken.borrow_mut();
+        if taken.len() >= MOST && !taken.contains_key(instance) {
+            taken.clear();
+        }
+        let newest = taken.entry(instance.to_owned()).or_insert(0);
+        *newest = create_ms.max(*newest);
+    }
+
     /// Prints a message, unless it was printed before.
     pub(crate) fn say_once(&self, text: String) {
         /// More different ones are not kept, nor printed.
@@ -83,9 +103,9 @@ async fn serve(options: Options) -> Result<(), Error> {
         link.addresses()
     );
     spawn_local(Sender::new(Rc::clone(&link), Rc::clone(&queue), kafka).run());
-    let said = RefCell::default();
+    let (said, taken) = (RefCell::default(), RefCell::default());
     let endpoints = RefCell::new(endpoints);
-    let shared = Rc::new(Shared { options, link, queue, endpoints, said });
+    let shared = Rc::new(Shared { options, link, queue, endpoints, taken, said });
     tokio::select! {
         () = find_agents(&shared) => {}
         () = ended.wait() => {}

@@ -282,6 +282,8 @@ fn a_task_ends_with_its_agent() {
     shop.dialogue.program.signal("KILL");
     bridge.wait_for(&format!("task {last} (/api/pay) ends with the agent: 0 requests"));
     wait_for_log(&oap, &last);
+    let said = bridge.messages();
+    assert_eq!(said.matches("ordered from instance web07").count(), 3, "{said}");
 }
 
 fn tag(span: &Value, key: &str) -> Option<String> {
