@@ -12,6 +12,7 @@
 //! `instance`.
 #![forbid(unsafe_code)]
 
+mod agents;
 pub mod cli;
 mod command;
 mod error;
@@ -26,6 +27,6 @@ mod sender;
 mod service;
 mod stderr;
 
+pub use self::agents::run;
 pub use self::error::Error;
 pub use self::options::{Options, Tls};
-pub use self::service::run;
