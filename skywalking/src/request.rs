@@ -99,10 +99,8 @@ pub(crate) fn load(job: &RequestJob) -> Loaded {
 /// The run in a folder without the files of earlier hours, which a long run has many of.
 fn run_from(folder: &Path, from_ns: u64, problems: &mut Problems) -> Option<RunInput> {
     let folders: [PathBuf; 1] = [folder.to_owned()];
-    let mut run = discover(&folders, |_| false, problems).pop()?;
-    let first = Hour::of_unix_ns(from_ns);
-    run.files.retain(|file| file.part.hour >= first);
-    Some(run)
+    let run = discover(&folders, |_| false, problems).pop()?;
+    Some(run.since(Hour::of_unix_ns(from_ns)))
 }
 
 fn segment(job: &RequestJob, task: &Task, request: &Request, tags: Vec<KeyValue>) -> Segment {

@@ -28,6 +28,19 @@ pub struct RunInput {
     pub missing: Vec<PathBuf>,
     /// Whether its last hour has recorded calls but no method statistics, as when it has just begun.
     pub awaits_totals: bool,
+    /// The hour from which on names are read; `None`: of all hours.
+    pub names_from: Option<Hour>,
+}
+
+impl RunInput {
+    /// Leaves out the files of earlier hours. Each hour names what its rows refer to, so their names are not read
+    /// either.
+    #[must_use]
+    pub fn since(mut self, first: Hour) -> Self {
+        self.files.retain(|file| file.part.hour >= first);
+        self.names_from = Some(first);
+        self
+    }
 }
 
 /// A data file: one that does not contain names.
@@ -202,6 +215,7 @@ impl Finder<'_> {
                         label: file_name(&canonical),
                         missing: without.iter().filter(is_missing).map(totals_of).collect(),
                         awaits_totals: last.is_some_and(|last| without.contains(&last)),
+                        names_from: None,
                         folder: found.folder,
                         about,
                         files: found.files,

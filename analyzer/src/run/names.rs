@@ -308,12 +308,10 @@ pub(super) fn name_files(
             return Vec::new();
         }
     };
-    // Each hour names what its rows refer to.
-    let first = run.files.iter().map(|file| file.part.hour).min();
     let mut by_part = BTreeMap::new();
     for path in files {
         let Some(FileName { part, table, compression }) = table_of(&path) else { continue };
-        if first.is_none_or(|first| part.hour >= first)
+        if run.names_from.is_none_or(|first| part.hour >= first)
             && tables.contains(&table)
             && (compression == Compression::Off || !by_part.contains_key(&(part, table)))
         {

@@ -186,6 +186,7 @@ pub fn as_runs(logs: &[OldLog]) -> Vec<RunInput> {
             about: Run { pid: number, ..Run::default() },
             files: Vec::new(),
             awaits_totals: false,
+            names_from: None,
         }
     };
     (1..).zip(logs).map(run).collect()
