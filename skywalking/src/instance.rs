@@ -21,6 +21,7 @@ use crate::oap::messages::{
     Command, Commands, InstancePing, InstanceProperties, KeyValue, TaskQuery,
 };
 use crate::oap::method;
+use crate::process::Process;
 use crate::queue::{Identity, Job, RequestJob};
 use crate::request::{list, missing};
 use crate::runs::{LiveRun, answers};
@@ -70,6 +71,7 @@ pub(crate) struct Instance {
     shared: Rc<Shared>,
     identity: Arc<Identity>,
     run: LiveRun,
+    process: Process,
     tasks: RefCell<Vec<OpenTask>>,
     /// A task was added.
     added: Notify,
@@ -77,7 +79,8 @@ pub(crate) struct Instance {
 
 impl Instance {
     pub(crate) fn new(shared: Rc<Shared>, identity: Arc<Identity>, run: LiveRun) -> Self {
-        Self { shared, identity, run, tasks: RefCell::default(), added: Notify::new() }
+        let process = Process::new(Rc::clone(&shared), Arc::clone(&identity), run.clone());
+        Self { shared, identity, run, process, tasks: RefCell::default(), added: Notify::new() }
     }
 
     /// Serves until the agent is gone.
@@ -88,6 +91,7 @@ impl Instance {
             () = self.keep_alive() => {}
             () = self.poll() => {}
             () = self.follow() => {}
+            () = self.process.serve() => {}
             () = self.until_gone() => {}
         }
         message!("instance {}: the agent of run {name} has ended", self.identity.instance);
@@ -373,6 +377,7 @@ impl Instance {
 
     /// Ends its tasks with what is in the log.
     async fn end(&self) {
+        self.process.end().await;
         if self.tasks.borrow().is_empty() {
             return;
         }

@@ -20,6 +20,7 @@ mod instance;
 mod kafka;
 pub mod oap;
 mod options;
+mod process;
 mod queue;
 mod request;
 mod runs;

@@ -3,6 +3,7 @@
 mod backoff;
 mod link;
 pub mod messages;
+pub mod process_messages;
 
 pub(crate) use self::backoff::Backoff;
 pub(crate) use self::link::{Link, Refused};
@@ -15,5 +16,10 @@ pub(crate) mod method {
     pub(crate) const GET_TASKS: &str = "/skywalking.v3.ProfileTask/getProfileTaskCommands";
     pub(crate) const COLLECT_SNAPSHOTS: &str = "/skywalking.v3.ProfileTask/collectSnapshot";
     pub(crate) const REPORT_FINISH: &str = "/skywalking.v3.ProfileTask/reportTaskFinish";
+    pub(crate) const REPORT_PROCESSES: &str = "/skywalking.v3.EBPFProcessService/reportProcesses";
+    pub(crate) const PROCESS_KEEP_ALIVE: &str = "/skywalking.v3.EBPFProcessService/keepAlive";
+    pub(crate) const QUERY_PROFILING: &str = "/skywalking.v3.EBPFProfilingService/queryTasks";
+    pub(crate) const COLLECT_PROFILING: &str =
+        "/skywalking.v3.EBPFProfilingService/collectProfilingData";
     pub(crate) const COLLECT_SEGMENTS: &str = "/skywalking.v3.TraceSegmentReportService/collect";
 }

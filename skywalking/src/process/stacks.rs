@@ -1,0 +1,174 @@
+//! The stacks of a JVM in a time, from its log, as the server takes them.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use analyzer::input::problems::Problems;
+use analyzer::input::runs::{RunInput, discover};
+use analyzer::run::stacks_in_time::{OffCpu, WaitSource, off_cpu, on_cpu};
+use log_format::names::Hour;
+
+use super::order::Target;
+use super::switches::Switches;
+use crate::oap::process_messages::{OffCpuData, OnCpuData, Profiled, StackData, USER_SPACE};
+
+const NS_PER_MS: u64 = 1_000_000;
+/// Rows of a time may be in the hour of a moment this long before: waits of a minute and more.
+const BEFORE_NS: u64 = 120_000_000_000;
+/// Most frames of a stack, the innermost.
+const MOST_FRAMES: usize = 500;
+
+/// What was profiled.
+#[derive(Debug)]
+pub(crate) struct Stacks {
+    pub(crate) profiled: Vec<Profiled>,
+    /// Where the figures come from, or why there are none.
+    pub(crate) source: &'static str,
+}
+
+/// Reads what a run's log has of a time, in unix milliseconds.
+pub(crate) fn read(
+    folder: &Path,
+    target: Target,
+    from_ms: u64,
+    to_ms: u64,
+    switches: Option<&Switches>,
+) -> Stacks {
+    let mut problems = Problems::default();
+    let (from_ns, to_ns) = (from_ms.saturating_mul(NS_PER_MS), to_ms.saturating_mul(NS_PER_MS));
+    let Some(run) = run_from(folder, from_ns, &mut problems) else {
+        return Stacks { profiled: Vec::new(), source: "the log is not there" };
+    };
+    match target {
+        Target::OnCpu => of_cpu(&run, from_ns, to_ns, &mut problems),
+        Target::OffCpu => {
+            let (waits, source) = off_cpu(&run, from_ns, to_ns, &mut problems);
+            of_waits(waits, source, switches)
+        }
+    }
+}
+
+fn of_cpu(run: &RunInput, from_ns: u64, to_ns: u64, problems: &mut Problems) -> Stacks {
+    // Samples are summed up by whole seconds.
+    let second = |ns: u64| ns - ns % 1_000_000_000;
+    let Some(stacks) = on_cpu(run, second(from_ns), second(to_ns), problems) else {
+        return Stacks { profiled: Vec::new(), source: "nothing was sampled (option cpu)" };
+    };
+    let mut ids = Ids::default();
+    let of = |stack: analyzer::run::stacks_in_time::OnCpu| {
+        let stacks = vec![ids.stack(stack.symbols)];
+        Profiled::OnCpu(OnCpuData { stacks, dump_count: as_i32(stack.samples) })
+    };
+    Stacks { profiled: stacks.into_iter().map(of).collect(), source: "CPU samples" }
+}
+
+fn of_waits(waits: Vec<OffCpu>, source: WaitSource, switches: Option<&Switches>) -> Stacks {
+    let mut looks: HashMap<u32, u64> = HashMap::new();
+    for wait in &waits {
+        *looks.entry(wait.os_id).or_default() += wait.looks;
+    }
+    let counted = |os_id: u32| switches.and_then(|switches| switches.of(os_id));
+    let are_counted = waits.iter().any(|wait| counted(wait.os_id).is_some());
+    let mut ids = Ids::default();
+    let mut sums: HashMap<Vec<String>, (u64, u64)> = HashMap::new();
+    for wait in waits {
+        let all = looks.get(&wait.os_id).copied().unwrap_or(1).max(1);
+        let count = counted(wait.os_id).map_or(wait.looks, |count| part(count, wait.looks, all));
+        let sum = sums.entry(wait.symbols).or_default();
+        // It was off the processor there, so it left it once.
+        *sum = (sum.0.saturating_add(count.max(1)), sum.1.saturating_add(wait.wait_ns));
+    }
+    let mut sums: Vec<_> = sums.into_iter().collect();
+    sums.sort_by(|(symbols, sum), (others, other)| (other.1, symbols).cmp(&(sum.1, others)));
+    let of = |(symbols, (count, wait_ns))| {
+        let duration = i64::try_from(wait_ns).unwrap_or(i64::MAX);
+        let stacks = vec![ids.stack(symbols)];
+        Profiled::OffCpu(OffCpuData { stacks, switch_count: as_i32(count), duration })
+    };
+    let source = match (source, are_counted) {
+        (WaitSource::Looks, true) => "looks at threads; switches by the kernel's counts",
+        (WaitSource::Looks, false) => {
+            "looks at threads; switches are looks, the kernel's counts cannot be read"
+        }
+        (WaitSource::Locks, true) => {
+            "recorded waits for locks alone (option wall is off); switches by the kernel's counts"
+        }
+        (WaitSource::Locks, false) => "recorded waits for locks alone (option wall is off)",
+        (WaitSource::Nothing, _) => "threads were not looked at (option wall)",
+    };
+    Stacks { profiled: sums.into_iter().map(of).collect(), source }
+}
+
+/// `count * part / of`, rounded.
+fn part(count: u64, part: u64, of: u64) -> u64 {
+    let product = u128::from(count) * u128::from(part) + u128::from(of / 2);
+    u64::try_from(product / u128::from(of.max(1))).unwrap_or(u64::MAX)
+}
+
+fn as_i32(count: u64) -> i32 {
+    i32::try_from(count).unwrap_or(i32::MAX)
+}
+
+/// Numbers stacks.
+#[derive(Default)]
+struct Ids(i32);
+
+impl Ids {
+    fn stack(&mut self, mut symbols: Vec<String>) -> StackData {
+        self.0 = self.0.saturating_add(1);
+        symbols.truncate(MOST_FRAMES);
+        StackData { stack_type: USER_SPACE, id: self.0, symbols }
+    }
+}
+
+/// The run in a folder without the files of earlier hours.
+fn run_from(folder: &Path, from_ns: u64, problems: &mut Problems) -> Option<RunInput> {
+    let folders: [PathBuf; 1] = [folder.to_owned()];
+    let mut run = discover(&folders, |_| false, problems).pop()?;
+    let first = Hour::of_unix_ns(from_ns.saturating_sub(BEFORE_NS));
+    run.files.retain(|file| file.part.hour >= first);
+    Some(run)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wait(os_id: u32, symbol: &str, wait_ns: u64, looks: u64) -> OffCpu {
+        OffCpu { os_id, symbols: vec![symbol.to_owned()], wait_ns, looks }
+    }
+
+    fn counts(stacks: &Stacks) -> Vec<(String, i32, i64)> {
+        let of = |profiled: &Profiled| match profiled {
+            Profiled::OffCpu(data) => {
+                (data.stacks[0].symbols.join(" "), data.switch_count, data.duration)
+            }
+            Profiled::OnCpu(_) => panic!("{profiled:?}"),
+        };
+        stacks.profiled.iter().map(of).collect()
+    }
+
+    #[test]
+    fn switches_are_shared_out_by_looks() {
+        let waits = || vec![wait(1, "a", 300, 30), wait(1, "b", 100, 10), wait(2, "a", 50, 5)];
+        let looks = of_waits(waits(), WaitSource::Looks, None);
+        assert_eq!(counts(&looks), [("a".into(), 35, 350), ("b".into(), 10, 100)]);
+        assert_eq!(
+            looks.source,
+            "looks at threads; switches are looks, the kernel's counts cannot be read"
+        );
+        assert_eq!(
+            [part(100, 30, 40), part(1, 1, 3), part(2, 1, 3), part(u64::MAX, 7, 7)],
+            [75, 0, 1, u64::MAX]
+        );
+        // A process that is not there counts nothing.
+        let none = of_waits(waits(), WaitSource::Looks, Some(&Switches::new(u32::MAX)));
+        assert_eq!(counts(&none), counts(&looks));
+    }
+
+    #[test]
+    fn a_log_that_is_gone_has_no_stacks() {
+        let stacks = read(Path::new("/nonexistent"), Target::OnCpu, 0, 1, None);
+        assert_eq!((stacks.profiled.len(), stacks.source), (0, "the log is not there"));
+    }
+}
