@@ -44,7 +44,7 @@ pub use samples::{
     samples, sources, traced_calls,
 };
 pub use service::{Service, TOKEN_NEEDED};
-pub use skywalking::{Bridge, Kafka, Oap, TreeElement};
+pub use skywalking::{Bridge, Kafka, Oap, TreeElement, service_id};
 pub use sql_run::{SqlRun, run_sql, sql_expected, sql_java, sql_java_with};
 pub use statements::{Executed, SlowStatement, Sums, executions, secrets, slow_statements, sums};
 pub use tasks::{Request, Task, TaskCall, tasks};

@@ -316,7 +316,8 @@ impl Bridge {
 }
 
 /// The id that the server gives to a service.
-fn service_id(service: &str) -> String {
+/// The server's id of a service.
+pub fn service_id(service: &str) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut text = String::new();
     for bytes in service.as_bytes().chunks(3) {
