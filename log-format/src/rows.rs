@@ -378,6 +378,8 @@ row! {
         calls: u32,
         /// Calls that have no row: too many, or the hour's log budget.
         calls_dropped: u64,
+        /// Shorter calls have no rows and are not counted in `calls_dropped`.
+        least_call_ns: u64,
     }
 }
 
@@ -762,7 +764,7 @@ mod tests {
         );
         assert_eq!(
             columns(TaskRequestRow::COLUMNS),
-            "start_ns,task,request,thread,stack,total_ns,exit,calls,calls_dropped"
+            "start_ns,task,request,thread,stack,total_ns,exit,calls,calls_dropped,least_call_ns"
         );
         assert_eq!(
             columns(TaskCallRow::COLUMNS),

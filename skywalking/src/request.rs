@@ -7,6 +7,7 @@ use analyzer::input::problems::Problems;
 use analyzer::input::runs::{RunInput, discover};
 use analyzer::tasks::find::not_measured;
 use analyzer::tasks::{self, CodeNames, MOST_SNAPSHOTS, Request, Snapshot, Task};
+use log_format::human;
 use log_format::names::Hour;
 use log_format::rows::Exit;
 use sha2::{Digest, Sha256};
@@ -130,6 +131,10 @@ fn tags(task: &Task, request: &Request, thread: &str) -> Vec<KeyValue> {
     }
     if request.calls_dropped > 0 {
         tags.push(KeyValue::new("calls_dropped", request.calls_dropped.to_string()));
+    }
+    if task.lacks_short_calls(request) {
+        let least = human::duration(request.least_call_ns);
+        tags.push(KeyValue::new("not_recorded", format!("calls under {least}")));
     }
     if let Some(missing) = missing(&task.reason) {
         tags.push(KeyValue::new("not_recorded", missing));
@@ -270,6 +275,7 @@ mod tests {
                 exit,
                 calls,
                 calls_dropped: 4,
+                least_call_ns: 200_000,
             }]);
         }
 

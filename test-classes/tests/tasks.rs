@@ -301,7 +301,10 @@ fn an_endpoint_may_be_a_name_for_methods() {
         "--id=mapped",
         &format!("--addr=127.0.0.1:{}", program.port),
     ]);
-    assert!(text.contains("task: mapped running, 0 of 2 requests of /pay from 0 ns"), "{text}");
+    assert!(
+        text.contains("task: mapped running, 0 of 2 requests of /pay of any duration"),
+        "{text}"
+    );
     program.ask("pay");
     let missing = tprofiler(program.port, &["task", "--endpoint=/other", &from_file]);
     assert!(error_line(&missing).ends_with("endpoints: no line for /other\n"), "{missing:?}");

@@ -18,6 +18,7 @@ use crate::options::time_range::TimeRange;
 use crate::run::muted::Muted;
 use crate::run::throttled::{Throttled, ThrottledInRun, sort_by_missed};
 use crate::tasks::code_names::CodeNames;
+use crate::tasks::exact::{ExactCalls, exact};
 use crate::tasks::read::{list, read};
 use crate::tasks::samples::read_samples;
 use crate::tasks::snapshots::{Snapshot, snapshots};
@@ -51,6 +52,8 @@ pub struct TaskReport {
     pub requests: Vec<CutRequest>,
     /// The times of each request that are shown; empty if all are.
     pub ranges: Vec<Offsets>,
+    /// Their recorded calls, with exact times; empty if only some times are shown.
+    pub exact: Vec<ExactCalls>,
     /// Their trees.
     pub trees: Vec<Tree>,
     /// Methods that were throttled while it ran, those with the most missed time first.
@@ -187,6 +190,8 @@ fn report(
         CutRequest { thread: names.thread(request.thread), snapshots, request }
     };
     let requests: Vec<CutRequest> = requests.into_iter().zip(samples).map(cut).collect();
+    let all: Vec<&Request> = requests.iter().map(|cut| &cut.request).collect();
+    let exact = if options.ranges.is_empty() { exact(&all, &names) } else { Vec::new() };
     let trees = trees(&requests, &options.ranges);
     let has_time = trees.iter().flat_map(|tree| &tree.elements).any(|of| of.self_ms > 0);
     if options.format.is_of_stacks() && !has_time {
@@ -196,7 +201,9 @@ fn report(
     let (throttled, muted) = not_measured(run, &task, problems);
     let run = run.label.clone();
     let ranges = options.ranges.clone();
-    Ok(TaskReport { run, task, requests_in_log, requests, ranges, trees, throttled, muted })
+    let task =
+        TaskReport { run, task, requests_in_log, requests, ranges, exact, trees, throttled, muted };
+    Ok(task)
 }
 
 fn trees(requests: &[CutRequest], offsets: &[Offsets]) -> Vec<Tree> {

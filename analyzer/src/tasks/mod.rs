@@ -10,6 +10,7 @@
 //! A log may still be written: [`Request::is_complete`] says whether all calls of a request have been read.
 
 mod code_names;
+mod exact;
 pub mod find;
 mod read;
 mod samples;
@@ -18,6 +19,7 @@ mod task;
 pub mod trees;
 
 pub use self::code_names::CodeNames;
+pub use self::exact::{ExactCalls, exact};
 pub use self::read::{list, read};
 pub use self::samples::{ThreadSamples, read_samples};
 pub use self::snapshots::{MOST_FRAMES, MOST_SNAPSHOTS, Snapshot, snapshots};

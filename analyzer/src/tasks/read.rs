@@ -97,6 +97,7 @@ fn add_request(task: &mut Task, row: &TaskRequestRow) {
             calls_written: row.calls,
             calls_read: 0,
             calls_dropped: row.calls_dropped,
+            least_call_ns: row.least_call_ns,
             calls: Vec::new(),
         };
         task.requests.insert(place, request);

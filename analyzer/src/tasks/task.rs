@@ -67,6 +67,13 @@ impl Task {
         self.running_since_ns = running_since_ns;
     }
 
+    /// Whether shorter calls of a request than usual have no rows, because there were too many. Usually, all have rows that
+    /// take a hundredth of the dump period, and 100 us.
+    #[must_use]
+    pub fn lacks_short_calls(&self, request: &Request) -> bool {
+        request.least_call_ns > (self.dump_period_ns / 100).max(100_000)
+    }
+
     /// Whether it has ended, so that no more requests come.
     #[must_use]
     pub fn has_ended(&self) -> bool {
@@ -95,6 +102,8 @@ pub struct Request {
     pub calls_read: u32,
     /// Calls that have no row.
     pub calls_dropped: u64,
+    /// Shorter calls have no rows, and are not counted as dropped.
+    pub least_call_ns: u64,
     /// Its calls in the order of their ends, callees before callers, itself last; empty in a list of tasks.
     pub calls: Vec<Call>,
 }

@@ -55,6 +55,7 @@ pub fn request(
         exit: Exit::Return,
         calls,
         calls_dropped: 0,
+        least_call_ns: 100_000,
     }
 }
 

@@ -9,34 +9,43 @@ use log_format::writer::is_unprintable;
 
 use super::endpoints::Endpoints;
 
+/// Refuses what would be two words in the line for the agent.
+fn word(text: &str) -> Result<String, BadValue> {
+    if text.contains(|c: char| is_unprintable(c) || c.is_whitespace()) {
+        Err(BadValue::because("must have no spaces"))
+    } else {
+        Ok(text.to_owned())
+    }
+}
+
 #[derive(Clone, Debug, Args)]
 pub(super) struct TaskArguments {
     /// An entry method like com.shop.OrderController.pay, or a name that --methods or --endpoints gives to methods
     #[arg(long, value_name = "NAME", required_unless_present = "cancel")]
     endpoint: Option<String>,
     /// The endpoint's methods: patterns, separated by commas
-    #[arg(long, value_name = "PATTERN", conflicts_with = "endpoints")]
+    #[arg(long, value_name = "PATTERN", conflicts_with = "endpoints", value_parser = word)]
     methods: Option<String>,
     /// A file with lines like: /api/users = com.shop.UserController.list
     #[arg(long, value_name = "FILE")]
     endpoints: Option<PathBuf>,
-    /// When to begin: a time of the day like 14:00, by the JVM's clock [default: now]
-    #[arg(long, value_name = "TIME")]
+    /// When to begin: the next 14:00 in the JVM's time zone, for example [default: now]
+    #[arg(long, value_name = "TIME", value_parser = word)]
     start: Option<String>,
     /// How long to record, from 1m to 15m
-    #[arg(long, value_name = "TIME", default_value = "5m")]
+    #[arg(long, value_name = "TIME", default_value = "5m", allow_hyphen_values = true, value_parser = word)]
     duration: String,
     /// Record only requests that take at least so long
-    #[arg(long, value_name = "TIME", default_value = "0")]
+    #[arg(long, value_name = "TIME", default_value = "0", allow_hyphen_values = true, value_parser = word)]
     min_duration: String,
     /// The time between two snapshots in the analysis, at least 10ms
-    #[arg(long, value_name = "TIME", default_value = "10ms")]
+    #[arg(long, value_name = "TIME", default_value = "10ms", allow_hyphen_values = true, value_parser = word)]
     dump_period: String,
     /// How many requests to record, from 1 to 9
-    #[arg(long, value_name = "N", default_value = "5")]
+    #[arg(long, value_name = "N", default_value = "5", allow_hyphen_values = true, value_parser = word)]
     max_samples: String,
     /// The task's id [default: made of the time]
-    #[arg(long)]
+    #[arg(long, value_parser = word)]
     id: Option<String>,
     /// End the task with this id
     #[arg(long, value_name = "ID", conflicts_with_all = ["endpoint", "methods", "endpoints", "start", "duration", "min_duration", "dump_period", "max_samples", "id"])]
@@ -76,8 +85,6 @@ impl TaskArguments {
             ("methods", self.methods.as_ref()),
         ] {
             if let Some(value) = value {
-                // A value with a space would be two words.
-                let value = value.replace(|c: char| is_unprintable(c) || c.is_whitespace(), "");
                 line = format!("{line} {key}={value}");
             }
         }

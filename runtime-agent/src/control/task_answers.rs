@@ -27,15 +27,18 @@ pub(super) fn add_found_tasks(answer: &mut Answer, found: &Found) {
 
 fn text(task: &TaskRow) -> String {
     let TaskRow { start_ns, duration_ns, min_duration_ns, dump_period_ns, .. } = task;
-    let reason = if task.reason.is_empty() { "" } else { " because: " };
+    let reason = if task.reason.is_empty() { "" } else { "; reason: " };
+    let least = match min_duration_ns {
+        0 => "of any duration".to_owned(),
+        ns => format!("of at least {}", human::duration(*ns)),
+    };
     one_line(&format!(
-        "{} {}, {} of {} requests of {} from {}, start {}, duration {}, dump period {}{reason}{}",
+        "{} {}, {} of {} requests of {} {least}, start {}, duration {}, dump period {}{reason}{}",
         task.task,
         task.state.name(),
         task.requests,
         task.max_samples,
         task.endpoint,
-        human::duration(*min_duration_ns),
         utc_text(*start_ns),
         human::duration(*duration_ns),
         human::duration(*dump_period_ns),

@@ -58,6 +58,8 @@ pub(crate) struct EndedRequest {
     pub calls: Vec<CallRow>,
     /// Calls that are missing.
     pub dropped: u64,
+    /// Shorter calls were not recorded.
+    pub least_call_ns: u64,
 }
 
 /// The calls of a thread.
@@ -79,12 +81,17 @@ pub(crate) struct Requests {
     round: u64,
     /// Threads had no room for calls in this round.
     has_overflowed: bool,
+    /// When it was changed from which duration on calls are recorded, and to what.
+    least_call: Vec<(u64, u64)>,
+    /// Calls in requests that are not known, because their threads had no room for any other.
+    lost: u64,
 }
 
 impl Requests {
     /// Begins to hold calls back, for a new task.
     pub(crate) fn begin(&mut self, wanted: Wanted) {
-        *self = Self { wanted: Some(wanted), ..Self::default() };
+        let least_call = vec![(wanted.from_ns, wanted.least_call_ns)];
+        *self = Self { wanted: Some(wanted), least_call, ..Self::default() };
     }
 
     /// Forgets all calls, and holds none back any more.
@@ -119,6 +126,15 @@ impl Requests {
             return;
         }
         let request = open.iter().rposition(|call| requests::is_endpoint(call.method));
+        // One that has ended since then is known.
+        let is_same = |(ended, _): &(CallRow, u64), open: &CallRow| {
+            ended.start_ns.abs_diff(open.start_ns) <= CLOCK_SLACK_NS
+        };
+        let ended = self.threads.get(&thread).map_or(&[][..], |held| &held.ended);
+        let open_request = request.and_then(|request| open.get(request));
+        if open_request.is_some_and(|open| ended.iter().any(|ended| is_same(ended, open))) {
+            return;
+        }
         for (at, call) in open.iter().enumerate().take(request.map_or(0, |request| request + 1)) {
             self.add(thread, call, Some(at) == request);
         }
@@ -126,23 +142,31 @@ impl Requests {
 
     /// Notes that a thread dropped calls because its ring was full.
     pub(crate) fn add_dropped(&mut self, thread: RequestThread, calls: u64) {
-        if calls > 0
-            && let Some(held) = self.threads.get_mut(&thread)
-        {
-            held.dropped += calls;
-            self.has_overflowed = true;
+        if calls == 0 || self.wanted.is_none() {
+            return;
         }
+        self.has_overflowed = true;
+        match self.threads.get_mut(&thread) {
+            Some(held) => held.dropped += calls,
+            None => self.lost += calls,
+        }
+    }
+
+    /// Calls in requests that are not known.
+    pub(crate) fn lost(&self) -> u64 {
+        self.lost
     }
 
     /// If threads had no room for calls since the last call of this, from which duration on they are to be recorded
     /// now: twice the one before.
-    pub(crate) fn raise_least_call(&mut self) -> Option<u64> {
+    pub(crate) fn raise_least_call(&mut self, now_ns: u64) -> Option<u64> {
         let wanted = self.wanted.as_mut()?;
         let has_overflowed = std::mem::take(&mut self.has_overflowed);
         if !has_overflowed || wanted.least_call_ns >= wanted.most_call_ns {
             return None;
         }
         wanted.least_call_ns = wanted.least_call_ns.saturating_mul(2).min(wanted.most_call_ns);
+        self.least_call.push((now_ns, wanted.least_call_ns));
         Some(wanted.least_call_ns)
     }
 
@@ -169,15 +193,17 @@ impl Requests {
                 let before = held.calls.len();
                 let mut calls = take_calls(&mut held.calls, &call);
                 self.count -= before - held.calls.len();
-                let mut dropped = std::mem::take(&mut held.dropped);
+                // Those of a request that is forgotten may be the next one's.
                 if call.start_ns < wanted.from_ns || call.total_ns < wanted.min_duration_ns {
                     continue;
                 }
+                let mut dropped = std::mem::take(&mut held.dropped);
                 if is_virtual {
                     calls.sort_by_key(|call| (end_ns(call), call.total_ns));
                 }
                 dropped += keep_longest(&mut calls, MOST_CALLS) as u64;
-                ended.push(EndedRequest { call, calls, dropped });
+                let least_call_ns = least_in(&self.least_call, &call);
+                ended.push(EndedRequest { call, calls, dropped, least_call_ns });
             }
         }
         self.threads.retain(|_, held| !held.calls.is_empty());
@@ -195,6 +221,14 @@ impl Requests {
         self.threads.capacity() * size_of::<(RequestThread, Held)>()
             + self.threads.values().map(of).sum::<usize>()
     }
+}
+
+/// The highest of these durations while a request lasted.
+fn least_in(changes: &[(u64, u64)], request: &CallRow) -> u64 {
+    let end_ns = end_ns(request);
+    let before = changes.iter().rfind(|(at_ns, _)| *at_ns <= request.start_ns);
+    let during = changes.iter().filter(|(at_ns, _)| (request.start_ns..end_ns).contains(at_ns));
+    before.into_iter().chain(during).map(|(_, ns)| *ns).max().unwrap_or(0)
 }
 
 fn end_ns(call: &CallRow) -> u64 {
@@ -369,15 +403,33 @@ mod tests {
     fn threads_without_room_record_fewer_calls() {
         let mut requests = recording(10);
         requests.add(THREAD, &call(200, 1), false);
-        assert_eq!(requests.raise_least_call(), None);
-        let raised = [(); 3].map(|()| {
+        assert_eq!(requests.raise_least_call(210 * MS), None);
+        let raised = [220, 300, 400].map(|at_ms| {
             requests.add_dropped(THREAD, 5);
-            requests.raise_least_call()
+            requests.raise_least_call(at_ms * MS)
         });
         assert_eq!(raised, [Some(2 * MS), Some(3 * MS), None]);
         requests.add_dropped(RequestThread::Platform(ThreadId::new(8)), 5);
         requests.add_dropped(THREAD, 0);
-        assert_eq!(requests.raise_least_call(), None);
+        assert_eq!((requests.raise_least_call(500 * MS), requests.lost()), (None, 5));
+        let least = |start, ms| least_in(&requests.least_call, &call(start, ms));
+        assert_eq!([least(110, 50), least(110, 150), least(230, 20)], [MS, 2 * MS, 2 * MS]);
+        assert_eq!([least(230, 90), least(310, 10)], [3 * MS; 2]);
+    }
+
+    /// Its stack was read before its ring.
+    #[test]
+    fn a_request_that_has_just_ended_is_not_in_progress() {
+        let _turn = crate::probe::tests::turn();
+        let mut held = recording(10);
+        add(&mut held, &[(210, 5)], (200, 60));
+        requests::assign(MethodId::new(3), 1);
+        held.add_unfinished(THREAD, &[call(200, 59)]);
+        held.add_unfinished(THREAD, &[call(270, 20)]);
+        requests::assign(MethodId::new(3), 0);
+        let ended = held.end_round(true);
+        let starts: Vec<u64> = ended.iter().map(|request| request.call.start_ns / MS).collect();
+        assert_eq!(starts, [200, 270]);
     }
 
     #[test]

@@ -43,6 +43,7 @@ pub(crate) struct KnownThread {
     /// Call paths of the frames in its ring, from the outermost.
     path: Vec<StackId>,
     recorded_calls_dropped: u64,
+    dropped_in_requests: u64,
     unseen_ends: u64,
     /// Memory of the readings beyond what their entries already account for.
     readings_bytes: usize,
@@ -60,6 +61,7 @@ impl KnownThread {
             allocated: None,
             path: Vec::new(),
             recorded_calls_dropped: 0,
+            dropped_in_requests: 0,
             unseen_ends: 0,
             readings_bytes: 0,
         }
@@ -185,14 +187,15 @@ impl KnownThread {
         }
     }
 
-    /// Adds its losses since the last call. Returns how many calls it did not record because its ring was full.
+    /// Adds its losses since the last call. Returns how many calls in requests of a task are among them.
     pub(crate) fn add_losses(&mut self, sums: &mut CallSums) -> u64 {
-        let all = self.thread.dropped();
-        let dropped = all - std::mem::replace(&mut self.recorded_calls_dropped, all);
-        sums.recorded_dropped += dropped;
+        let in_requests = self.thread.dropped_in_requests();
+        let dropped = self.thread.dropped();
+        sums.recorded_dropped +=
+            dropped - std::mem::replace(&mut self.recorded_calls_dropped, dropped);
         let unseen = self.thread.unseen_ends();
         sums.unseen_ends += unseen - std::mem::replace(&mut self.unseen_ends, unseen);
-        dropped
+        in_requests - std::mem::replace(&mut self.dropped_in_requests, in_requests)
     }
 }
 

@@ -391,9 +391,14 @@ fn record(own: OwnThread<'_>, index: u32, exit: Exit, total_ticks: u64, why: Why
             untold -= 1;
         }
     }
-    let capacity = if why.is_slowest { ring::CAPACITY } else { ring::CAPACITY - ring::RESERVED };
+    // Without its own record, a request would be lost with all its calls.
+    let is_kept = why.is_slowest || why.request == Some(index);
+    let capacity = if is_kept { ring::CAPACITY } else { ring::CAPACITY - ring::RESERVED };
     if !own.ring().make_room(u64::from(index + 1 - untold) + 4, capacity, &own.account) {
-        own.ring().count_drop();
+        match why.request {
+            Some(_) => own.ring().count_drop_in_request(),
+            None => own.ring().count_drop(),
+        }
         return;
     }
     if !own.is_runs_told() {

@@ -91,6 +91,8 @@ pub(crate) struct Ring {
     /// The value of `read` that the writer last saw.
     read_seen: AtomicU64,
     dropped: AtomicU64,
+    /// Of them, those in requests that a task records.
+    dropped_in_requests: AtomicU64,
 }
 
 impl Ring {
@@ -103,6 +105,7 @@ impl Ring {
             taken: AtomicU64::new(0),
             read_seen: AtomicU64::new(0),
             dropped: AtomicU64::new(0),
+            dropped_in_requests: AtomicU64::new(0),
         }
     }
 
@@ -124,6 +127,11 @@ impl Ring {
     /// Calls dropped so far.
     pub(crate) fn dropped(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)
+    }
+
+    /// Of them, those in requests that a task records.
+    pub(crate) fn dropped_in_requests(&self) -> u64 {
+        self.dropped_in_requests.load(Ordering::Relaxed)
     }
 }
 
@@ -169,6 +177,13 @@ impl Own<'_, Ring> {
     /// Counts a call that did not fit.
     pub(super) fn count_drop(self) {
         self.dropped.store(self.dropped.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    }
+
+    /// Counts one in a request that a task records.
+    pub(super) fn count_drop_in_request(self) {
+        self.count_drop();
+        let dropped = self.dropped_in_requests.load(Ordering::Relaxed);
+        self.dropped_in_requests.store(dropped + 1, Ordering::Relaxed);
     }
 }
 

@@ -165,6 +165,11 @@ impl ProbeThread {
         self.ring.dropped()
     }
 
+    /// Of them, those in requests that a task records.
+    pub(crate) fn dropped_in_requests(&self) -> u64 {
+        self.ring.dropped_in_requests()
+    }
+
     /// `Thread.getId()` of the platform thread, or 0 while unknown.
     pub(crate) fn java_id(&self) -> JavaThreadId {
         JavaThreadId::new(self.java_id.load(Ordering::Relaxed))

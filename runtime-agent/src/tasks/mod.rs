@@ -4,12 +4,14 @@
 //! or with the agent (`finished`). The probe decides which calls belong to a request (`probe::requests`), the agent
 //! thread holds them back until it has ended (`drain::requests`). At most one task runs at a time, as with SkyWalking.
 
+mod missing;
 mod order;
 
 use log_format::names::utc_text;
 use log_format::rows::{TaskRow, TaskState};
 use log_format::units::as_ns;
 
+pub(crate) use self::missing::Missing;
 pub(crate) use self::order::{Start, TaskOrder};
 use crate::log::run_log::Now;
 use crate::schedule::local_second_of_day;
@@ -89,6 +91,8 @@ impl Task {
 #[derive(Debug, Default)]
 pub(crate) struct Tasks {
     all: Vec<Task>,
+    /// What the running one could not see.
+    pub missing: Missing,
 }
 
 impl Tasks {
@@ -181,9 +185,12 @@ impl Tasks {
 
     /// Notes that a task runs from now on. Returns it, and what was ordered.
     pub(crate) fn begin(&mut self, id: &str, now: Now) -> Option<(TaskRow, TaskOrder)> {
+        self.missing = Missing::default();
         let task = self.find(id)?;
         task.row.state = TaskState::Running;
         task.row.at_ns = now.unix_ns;
+        // It may have waited for another one.
+        task.row.start_ns = now.unix_ns;
         task.ends_ns = now.monotonic_ns.saturating_add(task.row.duration_ns);
         Some((task.row.clone(), task.order.clone()))
     }
@@ -233,7 +240,7 @@ impl Tasks {
 fn start_ns(start: Start, now_ns: u64) -> u64 {
     match start {
         Start::Now => now_ns,
-        Start::UnixMs(ms) => ms.saturating_mul(1_000_000),
+        Start::UnixMs(ms) => ms.saturating_mul(1_000_000).max(now_ns),
         Start::SecondOfDay(second) => {
             let seconds = (second + DAY_S - local_second_of_day()) % DAY_S;
             // From the beginning of this second on.
@@ -304,7 +311,7 @@ mod tests {
         // One that has ended is in nobody's way.
         tasks.begin(&ids[0], at(100)).unwrap();
         tasks.end(&ids[0], String::new(), at(101)).unwrap();
-        assert_eq!(tasks.add(order(&start(100)), at(101)).unwrap().state, TaskState::Notified);
+        assert_eq!(tasks.add(order(&start(100)), at(100)).unwrap().state, TaskState::Notified);
     }
 
     #[test]

@@ -89,9 +89,9 @@ impl TaskOrder {
             "id" => self.id = Some(parse_id(value)?),
             "methods" => self.methods = parse_methods(value)?,
             "start" => self.start = parse_start(value)?,
-            "duration" => self.duration = parse_duration(value).map_err(|e| e.of(key))?,
-            "min_duration" => self.min_duration = parse_duration(value).map_err(|e| e.of(key))?,
-            "dump_period" => self.dump_period = parse_duration(value).map_err(|e| e.of(key))?,
+            "duration" => self.duration = parse_time(value).map_err(|e| e.of(key))?,
+            "min_duration" => self.min_duration = parse_time(value).map_err(|e| e.of(key))?,
+            "dump_period" => self.dump_period = parse_time(value).map_err(|e| e.of(key))?,
             "max_samples" => {
                 let number = value.parse();
                 let wrong = |_| BadValue::new(value.to_owned(), "is not a number").of(key);
@@ -130,6 +130,13 @@ fn endpoint_pattern(endpoint: &str) -> Result<Pattern, BadValue> {
         BadValue::new(shown, "is no method; say with methods which ones are this endpoint")
             .of("endpoint")
     })
+}
+
+fn parse_time(value: &str) -> Result<Duration, BadValue> {
+    if value.starts_with('-') {
+        return Err(BadValue::new(value, "must not be negative"));
+    }
+    parse_duration(value)
 }
 
 fn parse_id(value: &str) -> Result<String, BadValue> {
@@ -199,7 +206,7 @@ mod tests {
                 "speed=1",
                 "'speed=1' is not KEY=VALUE with one of these keys: id, methods, start, duration, min_duration, dump_period, max_samples, endpoint",
             ),
-            ("min_duration=-5ms", "min_duration: '-5ms' is not a duration"),
+            ("min_duration=-5ms", "min_duration: '-5ms' must not be negative"),
             ("max_samples=many", "max_samples: 'many' is not a number"),
             (
                 "start=noon",

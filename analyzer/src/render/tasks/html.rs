@@ -2,11 +2,12 @@
 
 use std::io::{self, Write};
 
-use log_format::human::count;
+use log_format::human::{count, duration};
 use log_format::writer::one_line;
 
-use super::parts::{depth_first, facts, notes, of_requests, row, title};
+use super::parts::{EXACT, depth_first, facts, notes, of_requests, row, title};
 use crate::options::tasks::TaskOptions;
+use crate::tasks::ExactCalls;
 use crate::tasks::find::TaskReport;
 use crate::tasks::trees::{Element, Tree};
 
@@ -45,6 +46,9 @@ pub fn task(report: &TaskReport, options: &TaskOptions, out: &mut dyn Write) -> 
         notes.iter().try_for_each(|note| writeln!(out, "<li>{}</li>", escaped(note)))?;
         writeln!(out, "</ul>")?;
     }
+    if !report.exact.is_empty() {
+        exact(&report.exact, out)?;
+    }
     writeln!(out, "<h2>{}</h2>", escaped(&of_requests(report)))?;
     if report.trees.is_empty() {
         writeln!(out, "<p>no snapshot</p>")?;
@@ -56,6 +60,27 @@ pub fn task(report: &TaskReport, options: &TaskOptions, out: &mut dyn Write) -> 
 fn cells(cells: &[String], tag: &str, out: &mut dyn Write) -> io::Result<()> {
     let cell = |cell: &String| format!("<{tag} class=\"left fact\">{}</{tag}>", escaped(cell));
     writeln!(out, "<tr>{}</tr>", cells.iter().map(cell).collect::<String>())
+}
+
+fn exact(all: &[ExactCalls], out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out, "<h2>{EXACT}</h2>\n<table class=\"tree\">")?;
+    let names = ["code", "total", "self", "calls"].map(|name| format!("<th>{name}</th>")).concat();
+    writeln!(out, "<tr>{names}</tr>")?;
+    let whole_ns = all.first().map_or(1, |first| first.total_ns.max(1));
+    for ExactCalls { depth, code_signature, calls, total_ns, self_ns } in all {
+        let name = escaped(code_signature);
+        let percent = *total_ns as f64 * 100.0 / whole_ns as f64;
+        writeln!(
+            out,
+            "<tr><td title=\"{name}\" style=\"--depth:{};--share:{percent:.1}%\">{name}</td><td>{}</td>\
+             <td>{}</td><td>{}</td></tr>",
+            (*depth).min(MAX_DEPTH),
+            duration(*total_ns),
+            duration(*self_ns),
+            count((*calls).into()),
+        )?;
+    }
+    writeln!(out, "</table>")
 }
 
 fn tree(tree: &Tree, out: &mut dyn Write) -> io::Result<()> {

@@ -8,9 +8,9 @@ use serde::Serialize;
 use super::parts::notes;
 use crate::options::tasks::TaskOptions;
 use crate::options::zone::Zone;
-use crate::tasks::Task;
 use crate::tasks::find::{CutRequest, TaskInRun, TaskReport};
 use crate::tasks::trees::{Element, Tree};
+use crate::tasks::{ExactCalls, Task};
 
 const SCHEMA: u32 = 1;
 
@@ -26,6 +26,7 @@ struct Document<'r> {
     task: JsonTask<'r>,
     ranges_ms: Vec<[u64; 2]>,
     requests: Vec<JsonRequest<'r>>,
+    exact: Vec<JsonCalls<'r>>,
     trees: Vec<JsonTree<'r>>,
     throttled: Vec<JsonThrottled<'r>>,
     muted: Vec<String>,
@@ -60,7 +61,18 @@ struct JsonRequest<'r> {
     is_complete: bool,
     calls: u32,
     calls_dropped: u64,
+    least_call_ns: u64,
     snapshots: usize,
+}
+
+/// Recorded calls with one path; callers come before callees.
+#[derive(Serialize)]
+struct JsonCalls<'r> {
+    depth: usize,
+    code_signature: &'r str,
+    calls: u64,
+    total_ns: u64,
+    self_ns: u64,
 }
 
 #[derive(Serialize)]
@@ -103,6 +115,7 @@ pub fn task(report: &TaskReport, options: &TaskOptions, out: &mut dyn Write) -> 
         task: JsonTask::new(&report.run, &report.task),
         ranges_ms: report.ranges.iter().map(|range| [range.from_ms, range.to_ms]).collect(),
         requests: report.requests.iter().map(|cut| JsonRequest::new(cut, &options.zone)).collect(),
+        exact: report.exact.iter().map(JsonCalls::new).collect(),
         trees: report.trees.iter().map(JsonTree::new).collect(),
         throttled: throttled.collect(),
         muted: report.muted.iter().map(ToString::to_string).collect(),
@@ -149,7 +162,21 @@ impl<'r> JsonRequest<'r> {
             is_complete: request.is_complete(),
             calls: request.calls_read,
             calls_dropped: request.calls_dropped,
+            least_call_ns: request.least_call_ns,
             snapshots: snapshots.len(),
+        }
+    }
+}
+
+impl<'r> JsonCalls<'r> {
+    fn new(of: &'r ExactCalls) -> Self {
+        let ExactCalls { depth, code_signature, calls, total_ns, self_ns } = of;
+        Self {
+            depth: *depth,
+            code_signature,
+            calls: *calls,
+            total_ns: *total_ns,
+            self_ns: *self_ns,
         }
     }
 }

@@ -21,7 +21,7 @@ pub fn title(report: &TaskReport) -> String {
 /// `finished 2026-11-20T14:05:00Z (count)`.
 pub fn state(task: &Task, zone: &Zone) -> String {
     let word = match task.state {
-        TaskState::Notified => "waiting since",
+        TaskState::Notified => "notified",
         TaskState::Running => "running since",
         TaskState::Finished => "finished",
         TaskState::Rejected => "rejected",
@@ -67,6 +67,9 @@ pub fn row(cut: &CutRequest, zone: &Zone) -> [String; 7] {
     ]
 }
 
+/// Heading of the recorded calls.
+pub const EXACT: &str = "Recorded calls of these requests, exact";
+
 /// What makes the tree incomplete.
 pub fn notes(report: &TaskReport, zone: &Zone) -> Vec<String> {
     let mut notes = Vec::new();
@@ -84,6 +87,10 @@ pub fn notes(report: &TaskReport, zone: &Zone) -> Vec<String> {
             let time = "their time is in their callers' self time";
             notes.push(format!("{which} lacks {dropped} that were dropped; {time}"));
         }
+        if report.task.lacks_short_calls(request) {
+            let least = duration(request.least_call_ns);
+            notes.push(format!("{which} lacks calls under {least}, because there were too many"));
+        }
         if number(snapshots.len()) == MOST_SNAPSHOTS {
             notes.push(format!("{which} is cut after {} snapshots", count(MOST_SNAPSHOTS.into())));
         }
@@ -98,9 +105,9 @@ pub fn notes(report: &TaskReport, zone: &Zone) -> Vec<String> {
 /// What the trees are of.
 pub fn of_requests(report: &TaskReport) -> String {
     let shown = match &*report.requests {
-        [only] if report.requests_in_log == 1 => format!("Request {}", only.request.number),
-        [only] => format!("Request {} alone", only.request.number),
-        all => format!("All {} requests together", all.len()),
+        [only] if report.requests_in_log == 1 => format!("request {}", only.request.number),
+        [only] => format!("request {} alone", only.request.number),
+        all => format!("all {} requests together", all.len()),
     };
     let range = |Offsets { from_ms, to_ms }: &Offsets| format!("{from_ms}..{to_ms}");
     let ranges: Vec<String> = report.ranges.iter().map(range).collect();
@@ -109,7 +116,7 @@ pub fn of_requests(report: &TaskReport) -> String {
     } else {
         format!(", {} ms after the start", ranges.join(" and "))
     };
-    format!("{shown}{times}; times in ms")
+    format!("By snapshots, as SkyWalking shows them: {shown}{times}; times in ms")
 }
 
 /// The place of an element in its tree; a root has no caller.

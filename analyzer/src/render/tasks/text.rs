@@ -2,18 +2,22 @@
 
 use std::io::{self, Write};
 
-use log_format::human::{count, plural};
+use log_format::human::{count, duration, plural};
 use log_format::writer::one_line;
 
-use super::parts::{depth_first, facts, notes, of_requests, row, state, title};
+use super::parts::{EXACT, depth_first, facts, notes, of_requests, row, state, title};
 use crate::options::tasks::TaskOptions;
 use crate::options::zone::Zone;
 use crate::render::text_parts::{heading, nothing, number, wrapped};
+use crate::tasks::ExactCalls;
 use crate::tasks::find::{TaskInRun, TaskReport};
 use crate::tasks::trees::Tree;
 
 /// Deeper elements are not indented further; their callers' ids tell where they belong.
 const MAX_DEPTH: usize = 16;
+
+/// Most rows of exact calls.
+const EXACT_SHOWN: usize = 200;
 
 pub fn list(tasks: &[TaskInRun], options: &TaskOptions, out: &mut dyn Write) -> io::Result<()> {
     if tasks.is_empty() {
@@ -48,6 +52,10 @@ pub fn task(report: &TaskReport, options: &TaskOptions, out: &mut dyn Write) -> 
             wrapped(out, "- ", "  ", &note)?;
         }
     }
+    if !report.exact.is_empty() {
+        writeln!(out)?;
+        exact(&report.exact, out)?;
+    }
     writeln!(out)?;
     heading(out, &of_requests(report))?;
     if report.trees.is_empty() {
@@ -77,6 +85,29 @@ fn requests(report: &TaskReport, zone: &Zone, out: &mut dyn Write) -> io::Result
         writeln!(out, "{}", line.join("  "))?;
     }
     Ok(())
+}
+
+fn exact(all: &[ExactCalls], out: &mut dyn Write) -> io::Result<()> {
+    heading(out, EXACT)?;
+    writeln!(out)?;
+    writeln!(out, "     total       self     calls  code")?;
+    for ExactCalls { depth, code_signature, calls, total_ns, self_ns } in
+        all.iter().take(EXACT_SHOWN)
+    {
+        let columns = format!(
+            "{:>10} {:>10} {:>9}  ",
+            duration(*total_ns),
+            duration(*self_ns),
+            count((*calls).into())
+        );
+        let first = format!("{columns}{}", " ".repeat(2 * (*depth).min(MAX_DEPTH)));
+        let rest = " ".repeat(first.chars().count() + 2);
+        wrapped(out, &first, &rest, &one_line(code_signature))?;
+    }
+    match number(all.len().saturating_sub(EXACT_SHOWN)) {
+        0 => Ok(()),
+        rest => writeln!(out, "    and {}", plural(rest, "more row", "more rows")),
+    }
 }
 
 fn tree(tree: &Tree, out: &mut dyn Write) -> io::Result<()> {

@@ -18,10 +18,16 @@ use crate::sys::clock;
 const ROW_BYTES: u64 = 100;
 
 impl Recorder {
-    /// Begins to record the requests that are wanted.
+    /// Begins to record the requests that are wanted: those that begin from now on, whatever `wanted` says.
     pub(crate) fn begin_requests(&mut self, wanted: Wanted) {
-        self.requests.begin(wanted);
+        // Whoever begins later finds everything there.
         probe::set_least_in_requests_ns(wanted.least_call_ns);
+        self.requests.begin(Wanted { from_ns: clock::unix_ns(), ..wanted });
+    }
+
+    /// Calls in requests that were lost with their request.
+    pub(crate) fn lost_in_requests(&self) -> u64 {
+        self.requests.lost()
     }
 
     /// From which duration on calls in requests are recorded now.
@@ -33,16 +39,18 @@ impl Recorder {
     /// from now on.
     pub(super) fn end_round_of_requests(&mut self) {
         self.ended_requests.extend(self.requests.end_round(false));
-        if let Some(ns) = self.requests.raise_least_call() {
+        if let Some(ns) = self.requests.raise_least_call(clock::unix_ns()) {
             probe::set_least_in_requests_ns(ns);
         }
     }
 
     /// Records no more requests, and returns those that have ended or are in progress.
     pub(crate) fn end_requests(&mut self) -> Vec<EndedRequest> {
+        // First the stacks: a request that ends meanwhile is then in a ring.
+        let open = if probe::is_recording() { self.unfinished_requests() } else { Vec::new() };
         self.drain(probe::recording());
-        if probe::is_recording() {
-            self.add_unfinished_requests();
+        for (thread, calls) in open {
+            self.requests.add_unfinished(thread, &calls);
         }
         probe::set_least_in_requests_ns(u64::MAX);
         let mut ended = std::mem::take(&mut self.ended_requests);
@@ -56,11 +64,13 @@ impl Recorder {
         std::mem::take(&mut self.ended_requests)
     }
 
-    /// Adds the requests in progress, by what their threads' stacks are now.
-    fn add_unfinished_requests(&mut self) {
+    /// The calls in progress in requests, by what their threads' stacks are now.
+    fn unfinished_requests(&mut self) -> Vec<(RequestThread, Vec<CallRow>)> {
+        self.meet_threads();
         let recording = probe::recording();
         let now_ticks = clock::ticks();
-        let Self { registry, clock, requests, .. } = self;
+        let Self { registry, clock, .. } = self;
+        let mut unfinished = Vec::new();
         let known: Vec<_> =
             registry.threads.values().map(|known| (&*known.thread, known.id)).collect();
         let id_of: HashMap<usize, ThreadId> =
@@ -76,13 +86,14 @@ impl Recorder {
             let thread = RequestThread::of(seen.number, own);
             let id = ids.of(seen.number, own);
             let open = unfinished_calls::rows(&seen.frames, id, now_ticks, &clock.anchors, paths);
-            requests.add_unfinished(thread, &open);
+            unfinished.push((thread, open));
         });
+        unfinished
     }
 
     /// Writes a request of a task, as far as the hour's budget allows.
     pub(crate) fn write_request(&mut self, task: &str, number: u32, request: EndedRequest) {
-        let EndedRequest { call, mut calls, mut dropped } = request;
+        let EndedRequest { call, mut calls, mut dropped, least_call_ns } = request;
         let hour = Hour::of_unix_ns(clock::unix_ns());
         if self.open_tasks.bytes.0 != hour {
             self.open_tasks.bytes = (hour, 0);
@@ -102,6 +113,7 @@ impl Recorder {
             exit: call.exit,
             calls: u32::try_from(rows.len()).unwrap_or(u32::MAX),
             calls_dropped: dropped,
+            least_call_ns,
         };
         self.open_tasks.bytes.1 += self.log.add_request(&row, &rows, &self.registry);
     }

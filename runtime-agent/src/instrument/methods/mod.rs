@@ -466,6 +466,8 @@ impl Methods {
         let id = MethodId::new(id);
         // Before the agent thread can see the method and assign a client's value.
         own.iter().for_each(|own| own.assign_of_options(id, &method));
+        // Its first call may be a request.
+        self.own(Kind::Endpoint).assign_to(id, &method);
         methods.push(Arc::new(method));
         Some(id)
     }

@@ -262,6 +262,7 @@ impl<'j> AgentLoop<'j> {
         let round = || recorder.round();
         let named = guards.mute(pattern.clone(), mutes, probe_class, jni, round)?;
         self.classes.mutes_changed(&self.guards, || self.recorder.round());
+        self.tasks.missing.was_muted = true;
         self.recorder.set_muted(self.guards.rules(), self.guards.muted_count());
         Ok(named)
     }
@@ -490,6 +491,7 @@ impl<'j> AgentLoop<'j> {
             cost.measure_again(&throttled, &mut parts)?;
             self.cost.overhead.begin_again();
         }
+        self.tasks.missing.was_off |= !self.recording.is_on();
         if self.recording.turn_on(|| self.recorder.begin_recording())
             && let Some(sampler) = &mut self.sampler
             && let Err(error) = sampler.begin()

@@ -1,6 +1,7 @@
 //! Begins and ends profile tasks.
 
-use log_format::human;
+use std::collections::HashSet;
+
 use log_format::ids::MethodId;
 use log_format::pattern::Pattern;
 use log_format::rows::{TaskRow, TaskState};
@@ -43,17 +44,27 @@ impl AgentLoop<'_> {
         }
         // One that begins now is seen to run.
         self.keep_to_tasks();
-        let mut is_named = false;
+        let (mut is_named, mut is_measured) = (false, false);
+        let muted: HashSet<MethodId> = self.guards.muted().collect();
         self.methods.for_each(
             || self.recorder.round(),
-            |_, method| {
+            |id, method| {
                 let names = |pattern: &Pattern| pattern.method(&method.class.name, &method.name);
-                is_named |= patterns.iter().any(names);
+                if patterns.iter().any(names) {
+                    is_named = true;
+                    is_measured |= !muted.contains(&id);
+                }
             },
         );
         let mut hints = Vec::new();
         if !is_named {
             hints.extend(patterns.iter().map(|pattern| self.why_not_named(pattern, "task")));
+        }
+        if is_named && !is_measured {
+            hints.push("the endpoint is muted: nothing is recorded until it is unmuted".to_owned());
+        }
+        if !self.recording.is_on() {
+            hints.push("recording is off: nothing is recorded until it is started".to_owned());
         }
         let now = self.tasks.rows().into_iter().find(|task| task.task == row.task);
         Ok((Found::Task(now.unwrap_or(row)), hints))
@@ -82,6 +93,7 @@ impl AgentLoop<'_> {
     /// Writes the requests of the running task, and begins and ends tasks that are due.
     pub(super) fn keep_to_tasks(&mut self) {
         if self.tasks.running().is_some() {
+            self.note_throttled();
             let ended = self.recorder.take_requests();
             self.write_requests(ended);
         }
@@ -91,6 +103,14 @@ impl AgentLoop<'_> {
                 Due::End(end) => self.end_task(&id, end),
             }
         }
+    }
+
+    /// Notes what is throttled, and whether recording is off.
+    fn note_throttled(&mut self) {
+        let throttled = self.cost.overhead.throttled();
+        let endpoints = throttled.keys().filter(|id| requests::is_endpoint(**id)).count();
+        self.tasks.missing.note_throttled(endpoints, throttled.len() - endpoints);
+        self.tasks.missing.was_off |= !self.recording.is_on();
     }
 
     fn begin_task(&mut self, id: &str) {
@@ -112,15 +132,10 @@ impl AgentLoop<'_> {
     fn end_task(&mut self, id: &str, end: End) {
         let mut reason = end.name().to_owned();
         if self.tasks.state(id) == Some(TaskState::Running) {
-            let least_call_ns = self.recorder.least_call_ns();
+            self.note_missing();
             let ended = self.recorder.end_requests();
             self.write_requests(ended);
-            let mut missing = self.missing();
-            missing.extend(self.tasks.running().zip(least_call_ns).and_then(not_recorded));
-            // An agent that ends has stopped recording.
-            let was_off = !self.recording.is_on() && end != End::AgentEnded;
-            for missing in missing.into_iter().chain(was_off.then(|| "recording is off".to_owned()))
-            {
+            for missing in self.tasks.missing.texts() {
                 reason = format!("{reason}; {missing}");
             }
             self.methods.forget_endpoint();
@@ -139,35 +154,17 @@ impl AgentLoop<'_> {
         }
     }
 
-    /// What the running task could not see.
-    fn missing(&self) -> Vec<String> {
-        let mut missing = Vec::new();
-        let is_any = (1..=self.methods.count())
+    /// Notes what the running task could not see.
+    fn note_missing(&mut self) {
+        let Some(task) = self.tasks.running() else { return };
+        let least_call_ns = self.recorder.least_call_ns();
+        let least_call_ns = least_call_ns.filter(|ns| *ns > tasks::least_call_ns(task));
+        let has_endpoint = (1..=self.methods.count())
             .filter_map(|id| u32::try_from(id).ok())
             .any(|id| requests::is_endpoint(MethodId::new(id)));
-        if !is_any {
-            missing.push("the endpoint names no method that is measured".to_owned());
-        }
-        let throttled = self.cost.overhead.throttled();
-        let endpoints = throttled.keys().filter(|id| requests::is_endpoint(**id)).count();
-        if endpoints > 0 {
-            missing.push(format!("{endpoints} methods of the endpoint are throttled"));
-        }
-        if throttled.len() > endpoints {
-            let others = throttled.len() - endpoints;
-            missing.push(format!(
-                "{others} methods are throttled: their callers' self time has their time"
-            ));
-        }
-        missing
+        let missing = &mut self.tasks.missing;
+        missing.endpoint = !has_endpoint;
+        missing.least_call_ns = least_call_ns;
+        missing.lost = self.recorder.lost_in_requests();
     }
-}
-
-/// Which calls were not recorded, because there were too many.
-fn not_recorded((task, least_call_ns): (&TaskRow, u64)) -> Option<String> {
-    let is_raised = least_call_ns > tasks::least_call_ns(task);
-    is_raised.then(|| {
-        let least = human::duration(least_call_ns);
-        format!("calls under {least} were not recorded any more, because there were too many")
-    })
 }
