@@ -1,6 +1,6 @@
 //! Profile tasks: the slow requests of an endpoint with all their calls, against a program that knows its own times.
 
-use log_format::rows::{Exit, TaskState};
+use log_format::rows::{Exit, TaskState, counter};
 use serde_json::Value;
 use test_classes::{
     Dialogue, Java, Jdk, Profile, Task, TaskCall, at_once, classes, ends_of_jdks, error_line,
@@ -37,7 +37,7 @@ impl Endpoints {
     fn start(jdk: &Jdk, more: &str) -> Self {
         let (logs, port) = (tempfile::tempdir().expect("a temporary folder"), free_port());
         let options = format!(
-            "include=programs.Endpoints,port={port},logs={},exclude=programs.Endpoints$Times,exclude=programs.Endpoints.rest,overhead=off,threshold=150ms{more}",
+            "include=programs.Endpoints,port={port},logs={},exclude=programs.Endpoints$Times,exclude=programs.Endpoints.rest,exclude=programs.Endpoints.spin,overhead=off,threshold=150ms{more}",
             logs.path().display()
         );
         let java = Java::new(jdk).agent(&options).main(classes(), "programs.Endpoints");
@@ -157,6 +157,31 @@ fn short_calls_of_a_request_are_all_there() {
         assert_eq!((queries.len(), request.dropped), (2_000, 0), "{jdk}");
         let share = queries.iter().sum::<u64>() as f64 / known.times[0].1 as f64;
         assert!((0.9..1.001).contains(&share), "{jdk}: {share}");
+    }
+}
+
+/// So many calls are recorded that their thread has no room for more: no request is missing, and each says what it lacks.
+#[test]
+fn requests_are_not_lost_among_too_many_recorded_calls() {
+    for jdk in ends_of_jdks() {
+        let mut program = Endpoints::start(jdk, "");
+        tprofiler_json(program.port, &["threshold", "1us"]);
+        program.order(&["--max-samples=9", "--min-duration=20ms"]);
+        program.ask("dense 20");
+        let (tasks, profile) = program.end();
+        assert!(profile.counter(counter::RECORDED_CALLS_DROPPED) > 10_000, "{jdk}");
+        let requests = &tasks[0].requests;
+        assert_eq!(requests.len(), 9, "{jdk}: {}", tasks[0].row.reason);
+        for pair in requests.windows(2) {
+            let end_ns = pair[0].start_ns + pair[0].total_ns;
+            let between_ns = pair[1].start_ns.abs_diff(end_ns);
+            assert!(between_ns < pair[0].total_ns / 2, "{jdk}: {pair:?}");
+        }
+        // Steps are too short for the task, but for those that others interrupted.
+        for request in requests {
+            assert!(request.dropped < 200, "{jdk}: {request:?}");
+            assert!(request.calls.iter().all(|call| call.total_ns >= 100_000), "{jdk}");
+        }
     }
 }
 

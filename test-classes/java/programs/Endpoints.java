@@ -13,7 +13,8 @@ import java.util.concurrent.CountDownLatch;
  * <p>{@code pay}: {@code pay} takes some 490 ms, in it {@code stock} 290 and {@code price} 200. {@code throwing}: the
  * same in {@code stock}, which then throws. {@code short}: {@code pay} takes 5 ms. {@code many COUNT}: so many calls of
  * {@code query}, each a quarter of a millisecond of work, one after the other, in {@code pay}. {@code nested}:
- * {@code pay} in {@code pay}. {@code other}: {@code stock} without a request. {@code threads COUNT}: so many threads
+ * {@code pay} in {@code pay}. {@code dense COUNT}: so many requests, one right after the other, each with 20,000 calls
+ * of {@code step} of two microseconds; answered with the last one. {@code other}: {@code stock} without a request. {@code threads COUNT}: so many threads
  * at once in {@code pay}; with {@code virtual COUNT}, virtual ones. {@code hang}: begins one that goes on until
  * {@code release}.
  */
@@ -42,6 +43,11 @@ public final class Endpoints {
                 case "many":
                     for (int i = 0; i < count; i++) {
                         query();
+                    }
+                    break;
+                case "dense":
+                    for (int i = 0; i < 20_000; i++) {
+                        step();
                     }
                     break;
                 case "nested":
@@ -85,7 +91,15 @@ public final class Endpoints {
     }
 
     static void query() {
-        long until = System.nanoTime() + 250_000;
+        spin(250_000);
+    }
+
+    static void step() {
+        spin(2_000);
+    }
+
+    private static void spin(long ns) {
+        long until = System.nanoTime() + ns;
         long product = 1;
         while (System.nanoTime() < until) {
             product *= 31;
@@ -151,6 +165,12 @@ public final class Endpoints {
                 case "threads":
                 case "virtual":
                     System.out.println(threads(words[0].equals("virtual"), count));
+                    break;
+                case "dense":
+                    for (int i = 1; i < count; i++) {
+                        request("dense", 0);
+                    }
+                    System.out.println(request("dense", 0));
                     break;
                 case "hang":
                     hanging = start(false, "hanging", () -> request("hang", 0));
