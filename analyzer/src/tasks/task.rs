@@ -56,11 +56,12 @@ impl Task {
         }
     }
 
-    /// Takes a row over if it is not older. A repeated row has the time of the first, but newer counts.
+    /// Takes a row over if its state is not an earlier one. A repeated row has the time of the first.
     pub(super) fn update(&mut self, row: TaskRow) {
         let newer = Self::new(row);
         let running_since_ns = self.running_since_ns.or(newer.running_since_ns);
-        if newer.at_ns >= self.at_ns {
+        // Its states only follow each other, whatever the clock did.
+        if rank(newer.state) >= rank(self.state) {
             let requests = std::mem::take(&mut self.requests);
             *self = Self { requests, ..newer };
         }
@@ -78,6 +79,14 @@ impl Task {
     #[must_use]
     pub fn has_ended(&self) -> bool {
         matches!(self.state, TaskState::Finished | TaskState::Rejected)
+    }
+}
+
+const fn rank(state: TaskState) -> u8 {
+    match state {
+        TaskState::Notified => 0,
+        TaskState::Running => 1,
+        TaskState::Finished | TaskState::Rejected => 2,
     }
 }
 

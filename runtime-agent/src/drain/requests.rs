@@ -94,6 +94,17 @@ impl Requests {
         *self = Self { wanted: Some(wanted), least_call, ..Self::default() };
     }
 
+    /// The clock has jumped: what is held has other times than what comes, and requests in progress are not whole.
+    pub(crate) fn clock_jumped(&mut self, now_ns: u64) {
+        if let Some(wanted) = &mut self.wanted {
+            wanted.from_ns = now_ns;
+            let least_call_ns = wanted.least_call_ns;
+            self.least_call = vec![(now_ns, least_call_ns)];
+            self.threads.clear();
+            self.count = 0;
+        }
+    }
+
     /// Forgets all calls, and holds none back any more.
     pub(crate) fn end(&mut self) {
         *self = Self::default();
@@ -193,8 +204,11 @@ impl Requests {
                 let before = held.calls.len();
                 let mut calls = take_calls(&mut held.calls, &call);
                 self.count -= before - held.calls.len();
-                // Those of a request that is forgotten may be the next one's.
+                // If the next one has begun, the dropped calls of one that is forgotten may be its.
                 if call.start_ns < wanted.from_ns || call.total_ns < wanted.min_duration_ns {
+                    if held.calls.is_empty() {
+                        held.dropped = 0;
+                    }
                     continue;
                 }
                 let mut dropped = std::mem::take(&mut held.dropped);
@@ -430,6 +444,17 @@ mod tests {
         let ended = held.end_round(true);
         let starts: Vec<u64> = ended.iter().map(|request| request.call.start_ns / MS).collect();
         assert_eq!(starts, [200, 270]);
+    }
+
+    #[test]
+    fn requests_in_progress_when_the_clock_jumps_are_forgotten() {
+        let mut requests = recording(10);
+        requests.add(THREAD, &call(200, 20), false);
+        requests.clock_jumped(50 * MS);
+        add(&mut requests, &[(60, 5)], (40, 60));
+        add(&mut requests, &[(110, 5)], (105, 20));
+        let ended = requests.end_round(true);
+        assert_eq!(ended.iter().map(shape).collect::<Vec<_>>(), [[(110, 5), (105, 20)]]);
     }
 
     #[test]

@@ -365,7 +365,7 @@ fn record_if_slow(own: OwnThread<'_>, index: u32, exit: Exit, total_ticks: u64) 
     let is_recorded = is_slowest || (is_slow && total_ticks >= thresholds::raised_to_ticks());
     // Deeper calls have no call path.
     let deepest = index.min(MAX_PATH_DEPTH - 1);
-    let request = requests::request_of(own.stack(), deepest, total_ticks);
+    let request = requests::request_of(own.stack(), (index, deepest), total_ticks);
     if is_recorded || request.is_some() {
         record(own, index, exit, total_ticks, Why { is_recorded, is_slowest, request });
     }

@@ -39,6 +39,7 @@ pub(crate) mod requests;
 pub(crate) mod ring;
 mod save_frames;
 pub(crate) mod saved;
+mod searched;
 pub(crate) mod stack;
 #[cfg(test)]
 pub(crate) mod tests;

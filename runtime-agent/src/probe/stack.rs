@@ -15,6 +15,7 @@ use rewriter::probe::BEFORE_INIT;
 
 use super::allocated::Noted;
 use super::own::Own;
+use super::searched::Searched;
 use super::totals::MethodTotals;
 use log_format::ids::MethodId;
 
@@ -210,6 +211,8 @@ pub(crate) struct ShadowStack {
     trimmed_ticks: Cell<u64>,
     /// What the thread had allocated when its outermost call began.
     allocated: Noted,
+    /// What a task knows of the frames.
+    searched: Cell<Searched>,
     /// The blocks created so far.
     blocks: [AtomicPtr<Frame>; BLOCKS],
 }
@@ -247,6 +250,7 @@ impl ShadowStack {
             beyond: Cell::new(0),
             trimmed_ticks: Cell::new(0),
             allocated: Noted::new(),
+            searched: Cell::new(Searched::default()),
             blocks,
         }
     }
@@ -309,6 +313,16 @@ impl ShadowStack {
 }
 
 impl<'t> Own<'t, ShadowStack> {
+    /// What a task knows of the frames.
+    pub(super) fn searched(self) -> Searched {
+        self.searched.get()
+    }
+
+    /// Notes what a task knows of the frames.
+    pub(super) fn set_searched(self, searched: Searched) {
+        self.searched.set(searched);
+    }
+
     /// The number of frames of the block in use.
     fn capacity(self) -> u32 {
         capacity(self.level.load(Ordering::Relaxed))

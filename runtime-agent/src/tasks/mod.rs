@@ -7,6 +7,8 @@
 mod missing;
 mod order;
 
+use std::collections::HashSet;
+
 use log_format::names::utc_text;
 use log_format::rows::{TaskRow, TaskState};
 use log_format::units::as_ns;
@@ -18,6 +20,12 @@ use crate::schedule::local_second_of_day;
 
 /// Tasks that are listed, the newest; those that have not ended always are.
 const MOST_LISTED: usize = 100;
+/// Tasks that may wait: new files of the log repeat them.
+const MOST_WAITING: usize = 20;
+/// Ids that are remembered, because an id names one task of the run.
+const MOST_IDS: usize = 10_000;
+/// Rejected tasks are in the log at most so often.
+const REJECTED_EACH_NS: u64 = 1_000_000_000;
 /// Calls in requests are recorded if they take at least this part of the time between two snapshots, and at least
 /// [`LEAST_CALL_NS`].
 const DUMP_PERIOD_PART: u64 = 100;
@@ -91,6 +99,10 @@ impl Task {
 #[derive(Debug, Default)]
 pub(crate) struct Tasks {
     all: Vec<Task>,
+    /// All ids.
+    ids: HashSet<String>,
+    /// When a rejected one was last in the log, on CLOCK_MONOTONIC.
+    rejected_ns: Option<u64>,
     /// What the running one could not see.
     pub missing: Missing,
 }
@@ -102,9 +114,12 @@ impl Tasks {
     /// Its id is in use.
     pub(crate) fn add(&mut self, order: TaskOrder, now: Now) -> Result<TaskRow, String> {
         if let Some(id) = &order.id
-            && self.all.iter().any(|task| task.row.task == *id)
+            && self.ids.contains(id)
         {
             return Err(format!("task {id} exists"));
+        }
+        if self.ids.len() >= MOST_IDS {
+            return Err(format!("this run has had {MOST_IDS} tasks"));
         }
         let mut row = TaskRow {
             at_ns: now.unix_ns,
@@ -134,11 +149,12 @@ impl Tasks {
         });
         let open = self.all.iter().filter(|task| task.is_open()).count();
         let wrong = wrong
-            .or_else(|| (open >= MOST_LISTED).then(|| format!("{open} tasks wait; cancel some")));
+            .or_else(|| (open >= MOST_WAITING).then(|| format!("{open} tasks wait; cancel some")));
         if let Some(reason) = wrong {
             row.state = TaskState::Rejected;
             row.reason = reason;
         }
+        self.ids.insert(row.task.clone());
         self.all.push(Task { row: row.clone(), order, ends_ns: 0 });
         if self.all.len() > MOST_LISTED
             && let Some(oldest) = self.all.iter().position(|task| !task.is_open())
@@ -146,6 +162,18 @@ impl Tasks {
             self.all.remove(oldest);
         }
         Ok(row)
+    }
+
+    /// Whether a task is to be written to the log: of those that are rejected, one a second.
+    pub(crate) fn is_for_log(&mut self, row: &TaskRow, now: Now) -> bool {
+        if row.state != TaskState::Rejected {
+            return true;
+        }
+        let is_due = self.rejected_ns.is_none_or(|ns| now.monotonic_ns >= ns + REJECTED_EACH_NS);
+        if is_due {
+            self.rejected_ns = Some(now.monotonic_ns);
+        }
+        is_due
     }
 
     /// All of them, in the order in which they came.
@@ -230,7 +258,7 @@ impl Tasks {
             utc_text(now_ns).chars().filter(char::is_ascii_digit).take(14).collect();
         let (date, time) = digits.split_at_checked(8).unwrap_or((&digits, ""));
         let id = format!("{date}-{time}");
-        let is_free = |id: &String| self.state(id).is_none();
+        let is_free = |id: &String| !self.ids.contains(id);
         let numbered = || (2..).map(|number| format!("{id}-{number}")).find(is_free);
         if is_free(&id) { id } else { numbered().unwrap_or(id) }
     }

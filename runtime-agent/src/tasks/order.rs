@@ -9,7 +9,7 @@ use log_format::writer::is_unprintable;
 
 use crate::schedule::time_of_day;
 
-/// Longest id, endpoint and list of patterns, in bytes.
+/// Longest id and endpoint, in bytes; the list of patterns may have twice as many. New files of the log repeat them.
 const MAX_TEXT: usize = 256;
 /// Most patterns of an endpoint.
 const MAX_PATTERNS: usize = 16;
@@ -65,6 +65,10 @@ impl TaskOrder {
         while !rest.is_empty() {
             if let Some(endpoint) = rest.strip_prefix("endpoint=") {
                 order.endpoint = endpoint.trim().to_owned();
+                if order.endpoint.len() > MAX_TEXT {
+                    let reason = format!("is longer than {MAX_TEXT} bytes");
+                    return Err(BadValue::because(reason).of("endpoint"));
+                }
                 break;
             }
             let (word, after) = rest.split_once(' ').unwrap_or((rest, ""));
@@ -123,10 +127,8 @@ impl TaskOrder {
 /// The pattern of an endpoint that is a method. Answers and traces have methods with their descriptors.
 fn endpoint_pattern(endpoint: &str) -> Result<Pattern, BadValue> {
     let name = endpoint.split_once('(').map_or(endpoint, |(name, _)| name);
-    let is_short = endpoint.len() <= MAX_TEXT;
-    let pattern = if is_short { Pattern::parse(name).ok() } else { None };
-    pattern.ok_or_else(|| {
-        let shown: String = endpoint.replace(is_unprintable, "?").chars().take(MAX_TEXT).collect();
+    Pattern::parse(name).map_err(|_| {
+        let shown = endpoint.replace(is_unprintable, "?");
         BadValue::new(shown, "is no method; say with methods which ones are this endpoint")
             .of("endpoint")
     })
@@ -152,7 +154,7 @@ fn parse_methods(value: &str) -> Result<Vec<Pattern>, BadValue> {
         value.split(',').filter(|text| !text.is_empty()).map(Pattern::parse).collect();
     let patterns = patterns.map_err(|error| error.of("methods"))?;
     let stars = value.matches('*').count();
-    if patterns.len() > MAX_PATTERNS || value.len() > MAX_TEXT * 4 || stars > MAX_PATTERNS {
+    if patterns.len() > MAX_PATTERNS || value.len() > MAX_TEXT * 2 || stars > MAX_PATTERNS {
         let most = MAX_PATTERNS;
         return Err(BadValue::because(format!("more than {most} patterns or stars")).of("methods"));
     }
@@ -213,6 +215,10 @@ mod tests {
                 "start: 'noon' is neither a time of the day like 14:00 nor unix milliseconds",
             ),
             ("id=", "id: must be 1 to 256 visible ASCII characters"),
+            (
+                &format!("methods=a.b endpoint={}", "x".repeat(257)),
+                "endpoint: is longer than 256 bytes",
+            ),
             ("methods=a/b", "methods: 'a/b' is not a pattern; use dots: a.b"),
         ] {
             let error = TaskOrder::parse(text).unwrap_err().to_string();

@@ -165,6 +165,7 @@ impl Recorder {
     pub(crate) fn renew_clock(&mut self) {
         if self.clock.renew() {
             self.log.set_clock_jumped();
+            self.requests.clock_jumped(clock::unix_ns());
             self.end_interval();
         }
     }

@@ -44,6 +44,8 @@ use crate::tasks::Tasks;
 
 /// How often the threads' rings are drained.
 const ROUND: Duration = Duration::from_millis(50);
+/// The same while a profile task runs: virtual threads that share a ring record many calls.
+const ROUND_IN_TASK: Duration = Duration::from_millis(10);
 /// How often the clock is corrected.
 const CLOCK_ROUND: Duration = Duration::from_secs(1);
 const NO_THREADS: &str =
@@ -128,7 +130,7 @@ impl<'j> AgentLoop<'j> {
         // Events that were missing from the beginning have been reported already.
         let mut told_missing = mounts::events() == mounts::Events::Missing;
         loop {
-            match requests.recv_timeout(ROUND + self.jitter()) {
+            match requests.recv_timeout(self.round_time()) {
                 Ok(asked) if asked.is_late() => {}
                 Ok(Asked { request: Request::Detach, answer, .. }) => {
                     let finish = AssertUnwindSafe(|| {
@@ -182,9 +184,13 @@ impl<'j> AgentLoop<'j> {
         }
     }
 
-    /// A thread that works and waits in the rhythm of the rounds would be seen in the same state each time.
-    fn jitter(&self) -> Duration {
-        self.sampler.as_ref().map_or(Duration::ZERO, Sampler::jitter)
+    /// How long to wait for the next round. A thread that works and waits in the rhythm of the rounds would be seen in the
+    /// same state each time.
+    fn round_time(&self) -> Duration {
+        if self.tasks.running().is_some() {
+            return ROUND_IN_TASK;
+        }
+        ROUND + self.sampler.as_ref().map_or(Duration::ZERO, Sampler::jitter)
     }
 
     fn carry_out(&mut self, request: Request) -> Answer {

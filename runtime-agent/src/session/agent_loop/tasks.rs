@@ -38,7 +38,9 @@ impl AgentLoop<'_> {
     fn add_task(&mut self, order: TaskOrder) -> Result<(Found, Vec<String>), Error> {
         let patterns = order.methods.clone();
         let row = self.tasks.add(order, Now::read()).map_err(Error::Task)?;
-        self.recorder.tell_task(row.clone(), self.tasks.open_rows());
+        if self.tasks.is_for_log(&row, Now::read()) {
+            self.recorder.tell_task(row.clone(), self.tasks.open_rows());
+        }
         if row.state == TaskState::Rejected {
             return Err(Error::Task(row.reason));
         }
