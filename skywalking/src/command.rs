@@ -16,6 +16,8 @@ const MIN_DUMP_PERIOD_MS: i64 = 10;
 const MAX_SAMPLES: i64 = 9;
 /// Longest endpoint, in bytes: the agent reads lines of 4,096.
 const MAX_ENDPOINT: usize = 1024;
+/// Longest id, in bytes, as of the agent.
+const MAX_ID: usize = 256;
 
 /// A task as the server has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,9 +62,11 @@ impl ServerTask {
     }
 
     fn check(&self) -> Option<BadTask> {
-        let Self { endpoint, minutes, min_duration_ms, dump_period_ms, max_samples, .. } = self;
+        let Self { id, endpoint, minutes, min_duration_ms, dump_period_ms, max_samples, .. } = self;
         let (shortest, longest) = MINUTES;
-        let reason = if endpoint.trim().is_empty() {
+        let reason = if id.is_empty() || id.len() > MAX_ID || !is_word(id) {
+            format!("TaskId: must be 1 to {MAX_ID} visible ASCII characters without spaces")
+        } else if endpoint.trim().is_empty() {
             "the endpoint must not be empty".to_owned()
         } else if endpoint.len() > MAX_ENDPOINT {
             format!("an endpoint of {} bytes; at most {MAX_ENDPOINT}", endpoint.len())
@@ -105,6 +109,11 @@ impl ServerTask {
             self.endpoint.replace(is_unprintable, "?"),
         )
     }
+}
+
+/// Whether it is one word of visible ASCII. An id becomes part of the agent's line as it is.
+fn is_word(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
 /// The value of a command's argument.
@@ -165,6 +174,22 @@ mod tests {
     fn an_endpoint_cannot_become_a_second_line() {
         let task = ServerTask::of(&command(&[("EndpointName", "/a b\ndetach")])).unwrap();
         assert!(task.line(None).ends_with(" endpoint=/a b?detach"));
+    }
+
+    #[test]
+    fn an_id_is_one_word() {
+        let long = "x".repeat(257);
+        for id in ["a b", "a\tb", "a\ndetach", "t\u{e9}", "a\u{7f}", &long] {
+            let error = ServerTask::of(&command(&[("TaskId", id)])).unwrap_err();
+            assert_eq!(
+                error.to_string(),
+                "TaskId: must be 1 to 256 visible ASCII characters without spaces"
+            );
+        }
+        let longest = "x".repeat(256);
+        for id in [&*longest, "1764337783123_c2hvcA==.1"] {
+            assert_eq!(ServerTask::of(&command(&[("TaskId", id)])).unwrap().id, id);
+        }
     }
 
     #[test]

@@ -336,9 +336,10 @@ impl Instance {
                 not_before: Instant::now() + wait,
             }));
             if !has_room {
-                let waiting = self.shared.queue.requests();
+                let queue = &self.shared.queue;
+                let (waiting, all) = (queue.requests(), queue.count_dropped());
                 message!(
-                    "request {} of task {} is dropped: {waiting} wait",
+                    "request {} of task {} is dropped, {all} so far: {waiting} wait",
                     request.number,
                     task.id
                 );

@@ -49,6 +49,7 @@ pub(crate) struct RequestJob {
 pub(crate) struct Queue {
     jobs: RefCell<VecDeque<Job>>,
     requests: Cell<usize>,
+    dropped: Cell<u64>,
     added: Notify,
 }
 
@@ -78,6 +79,12 @@ impl Queue {
             }
             self.added.notified().await;
         }
+    }
+
+    /// Counts a request that is not sent. Returns how many there are.
+    pub(crate) fn count_dropped(&self) -> u64 {
+        self.dropped.set(self.dropped.get() + 1);
+        self.dropped.get()
     }
 
     /// Requests that wait.

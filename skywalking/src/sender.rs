@@ -24,19 +24,13 @@ const LOOK_AGAIN: Duration = Duration::from_millis(500);
 /// Attempts to send what the server refuses: it may be starting.
 const ATTEMPTS: u32 = 3;
 
-/// What could not be sent.
-#[derive(Clone, Copy, Debug, Default)]
-struct Dropped {
-    requests: u64,
-    snapshots: u64,
-}
-
 /// Sends what the queue has.
 pub(crate) struct Sender {
     link: Rc<Link>,
     queue: Rc<Queue>,
     kafka: Option<Kafka>,
-    dropped: Cell<Dropped>,
+    /// Snapshots that could not be sent.
+    dropped: Cell<u64>,
 }
 
 impl Sender {
@@ -97,13 +91,8 @@ impl Sender {
                     request
                 }
                 Ok(Loaded::Gone) | Err(_) => {
-                    let mut dropped = self.dropped.get();
-                    dropped.requests += 1;
-                    self.dropped.set(dropped);
-                    message!(
-                        "{name} is dropped, {} so far: it is not in the log",
-                        dropped.requests
-                    );
+                    let all = self.queue.count_dropped();
+                    message!("{name} is dropped, {all} so far: it is not in the log");
                     return None;
                 }
             };
@@ -157,10 +146,8 @@ impl Sender {
     }
 
     fn drop_snapshots(&self, name: &str, count: usize, what: &str, refused: &Refused) {
-        let mut dropped = self.dropped.get();
-        dropped.snapshots += count as u64;
-        self.dropped.set(dropped);
-        let all = dropped.snapshots;
+        let all = self.dropped.get() + count as u64;
+        self.dropped.set(all);
         message!(
             "{name}: the server refuses {what}: {refused}; {count} snapshots are dropped, {all} so far"
         );
