@@ -22,8 +22,6 @@ const TOPIC: &str = "skywalking-profilings";
 const ANSWER: Duration = Duration::from_secs(20);
 /// How long the client tries by itself.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Bytes of a batch: brokers take a megabyte by default.
-const MOST_BYTES: usize = 500_000;
 
 #[derive(Debug, Error)]
 enum Failed {
@@ -54,23 +52,21 @@ impl Kafka {
         Self { brokers, partitions: RefCell::new(None) }
     }
 
-    /// Sends snapshots of one request. Lost brokers are no error: it lasts until they are back.
-    pub(crate) async fn send(&self, snapshots: &[ThreadSnapshot]) {
+    /// Sends a batch of one request's snapshots. Lost brokers are no error: it lasts until they are back.
+    pub(crate) async fn send(&self, batch: &[ThreadSnapshot]) {
         let mut lost: Option<(Instant, Backoff)> = None;
-        for batch in batches(snapshots) {
-            loop {
-                let sent = timeout(ANSWER, self.try_send(batch)).await;
-                let Err(error) = sent.unwrap_or(Err(Failed::TimeOut)) else { break };
-                self.partitions.take();
-                let (_, backoff) = lost.get_or_insert_with(|| {
-                    message!("lost Kafka at {}: {error}; trying again", self.brokers.join(", "));
-                    (Instant::now(), Backoff::default())
-                });
-                sleep(backoff.next()).await;
-            }
-            if let Some((since, _)) = lost.take() {
-                message!("Kafka is back after {} s", since.elapsed().as_secs());
-            }
+        loop {
+            let sent = timeout(ANSWER, self.try_send(batch)).await;
+            let Err(error) = sent.unwrap_or(Err(Failed::TimeOut)) else { break };
+            self.partitions.take();
+            let (_, backoff) = lost.get_or_insert_with(|| {
+                message!("lost Kafka at {}: {error}; trying again", self.brokers.join(", "));
+                (Instant::now(), Backoff::default())
+            });
+            sleep(backoff.next()).await;
+        }
+        if let Some((since, _)) = lost {
+            message!("Kafka is back after {} s", since.elapsed().as_secs());
         }
     }
 
@@ -118,22 +114,6 @@ fn record(snapshot: &ThreadSnapshot) -> Record {
     }
 }
 
-/// Cuts snapshots into batches that brokers take.
-fn batches(snapshots: &[ThreadSnapshot]) -> Vec<&[ThreadSnapshot]> {
-    let mut batches = Vec::new();
-    let (mut start, mut bytes) = (0, 0);
-    for (index, snapshot) in snapshots.iter().enumerate() {
-        let length = snapshot.encoded_len();
-        if bytes + length > MOST_BYTES && index > start {
-            batches.extend(snapshots.get(start..index));
-            (start, bytes) = (index, 0);
-        }
-        bytes += length;
-    }
-    batches.extend(snapshots.get(start..).filter(|rest| !rest.is_empty()));
-    batches
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -143,20 +123,6 @@ mod tests {
         let code_signatures = vec!["x".repeat(98); frames];
         let stack = Some(ThreadStack { code_signatures });
         ThreadSnapshot { task_id: "t".into(), sequence, stack, ..ThreadSnapshot::default() }
-    }
-
-    #[test]
-    fn batches_are_no_larger_than_brokers_take() {
-        let snapshots: Vec<_> = (0..100).map(|sequence| snapshot(sequence, 500)).collect();
-        let cut = batches(&snapshots);
-        assert_eq!(
-            cut.iter().map(|batch| batch.len()).collect::<Vec<_>>(),
-            [[9; 11].as_slice(), &[1]].concat()
-        );
-        assert_eq!(cut.concat(), snapshots);
-        let huge = [snapshot(0, 20_000), snapshot(1, 1)];
-        assert_eq!(batches(&huge).len(), 2);
-        assert!(batches(&[]).is_empty());
     }
 
     #[test]

@@ -13,6 +13,7 @@
 #![forbid(unsafe_code)]
 
 mod agents;
+mod batch;
 pub mod cli;
 mod command;
 mod error;

@@ -12,6 +12,7 @@ use log_format::names::Hour;
 use log_format::rows::Exit;
 use sha2::{Digest, Sha256};
 
+use crate::batch::batches;
 use crate::oap::messages::{KeyValue, Segment, Span, ThreadSnapshot, ThreadStack};
 use crate::queue::RequestJob;
 
@@ -39,12 +40,10 @@ pub(crate) struct Sendable {
 }
 
 impl Sendable {
-    /// Its snapshots in order, at most `most` in a batch. They are made when they are sent: a stack that many share
-    /// would be there many times.
-    pub(crate) fn batches(&self, most: usize) -> impl Iterator<Item = Vec<ThreadSnapshot>> {
-        self.snapshots
-            .chunks(most.max(1))
-            .map(|snapshots| snapshots.iter().map(|snapshot| self.snapshot(snapshot)).collect())
+    /// Its snapshots in order, in batches. They are made when they are sent: a stack that many share would be there many
+    /// times.
+    pub(crate) fn batches(&self) -> impl Iterator<Item = Vec<ThreadSnapshot>> {
+        batches(self.snapshots.iter().map(|snapshot| self.snapshot(snapshot)))
     }
 
     /// How many snapshots it has.
@@ -185,7 +184,7 @@ fn ms(ns: u64) -> i64 {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::fs::{self, OpenOptions};
     use std::io::Write;
     use std::sync::Arc;
@@ -207,11 +206,11 @@ mod tests {
     const TASK: &str = "1795874400000_c2hvcA==.1";
 
     /// A log that grows.
-    struct Log(tempfile::TempDir);
+    pub(crate) struct Log(tempfile::TempDir);
 
     impl Log {
         /// The names of a request: `pay` calls `stock`.
-        fn new() -> Self {
+        pub(crate) fn new() -> Self {
             let folder = tempfile::tempdir().unwrap();
             let run = Run { format_version: 1, ..Run::default() };
             fs::write(folder.path().join("run.json"), run.to_json()).unwrap();
@@ -247,7 +246,7 @@ mod tests {
             file.write_all(&text).unwrap();
         }
 
-        fn add_task(&self, state: TaskState, reason: &str) {
+        pub(crate) fn add_task(&self, state: TaskState, reason: &str) {
             self.add(&[TaskRow {
                 at_ns: if state == TaskState::Running { START_NS - MS } else { START_NS + 99 * MS },
                 task: TASK.into(),
@@ -264,7 +263,7 @@ mod tests {
             }]);
         }
 
-        fn add_request(&self, calls: u32, exit: Exit) {
+        pub(crate) fn add_request(&self, calls: u32, exit: Exit) {
             self.add(&[TaskRequestRow {
                 start_ns: START_NS,
                 task: TASK.into(),
@@ -293,14 +292,19 @@ mod tests {
         }
 
         fn load(&self) -> Loaded {
-            load(&RequestJob {
+            load(&self.job())
+        }
+
+        /// What to send.
+        pub(crate) fn job(&self) -> RequestJob {
+            RequestJob {
                 identity: Arc::new(Identity { service: "shop".into(), instance: "web07".into() }),
                 folder: self.0.path().to_owned(),
                 task: TASK.into(),
                 number: 1,
                 start_ns: START_NS,
                 not_before: Instant::now(),
-            })
+            }
         }
     }
 
@@ -321,9 +325,8 @@ mod tests {
         assert_eq!((span.is_error, span.parent_span_id), (true, -1));
         assert!(span.tags.contains(&KeyValue::new("calls_dropped", "4")));
         assert_eq!(request.segment.service_instance, "web07");
-        let batches: Vec<_> = request.batches(2).collect();
-        assert_eq!(batches.iter().map(Vec::len).collect::<Vec<_>>(), [2, 2, 1]);
-        let snapshots = batches.concat();
+        let snapshots: Vec<_> = request.batches().flatten().collect();
+        assert_eq!(snapshots.len(), request.count());
         let stacks: Vec<_> = snapshots
             .iter()
             .map(|snapshot| {

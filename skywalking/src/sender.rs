@@ -14,11 +14,11 @@ use crate::queue::{Job, Queue, RequestJob};
 use crate::request::{Loaded, Sendable, load};
 use crate::stderr::message;
 
-/// Time between two batches, as of SkyWalking's agent.
-const BATCH_EVERY: Duration = Duration::from_millis(500);
-/// Snapshots in a batch.
-const MOST_IN_BATCH: usize = 1_000;
-/// How long the calls of a request may follow the request.
+/// Time between two times of sending, as of SkyWalking's agent.
+const SEND_EVERY: Duration = Duration::from_millis(500);
+/// Snapshots that are sent at a time, in one batch or more.
+const MOST_AT_ONCE: usize = 1_000;
+/// How long the calls of a request may follow the request. An hour's files are not there for a moment when it is over.
 const CALLS_FOLLOW: Duration = Duration::from_secs(10);
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
 /// Attempts to send what the server refuses: it may be starting.
@@ -75,46 +75,42 @@ impl Sender {
         self.snapshots(&request, &name).await;
     }
 
-    /// Reads a request from the log. Waits for calls that are not there yet.
+    /// Reads a request from the log; says what is missing.
     async fn load(&self, job: RequestJob, name: &str) -> Option<Box<Sendable>> {
-        let until = Instant::now() + CALLS_FOLLOW;
-        loop {
-            let wanted = job.clone();
-            let request = match spawn_blocking(move || load(&wanted)).await {
-                Ok(Loaded::Whole(request)) => request,
-                Ok(Loaded::Partial(_)) if Instant::now() < until => {
-                    sleep(LOOK_AGAIN).await;
-                    continue;
-                }
-                Ok(Loaded::Partial(request)) => {
-                    message!("{name}: the log lacks some of its calls");
-                    request
-                }
-                Ok(Loaded::Gone) | Err(_) => {
-                    let all = self.queue.count_dropped();
-                    message!("{name} is dropped, {all} so far: it is not in the log");
-                    return None;
-                }
-            };
-            if request.not_cut > 0 {
-                let (rest, sent) = (request.not_cut, request.count());
-                message!("{name}: only the first {sent} snapshots are sent, {rest} are dropped");
+        let request = match read(job).await {
+            Loaded::Whole(request) => request,
+            Loaded::Partial(request) => {
+                message!("{name}: the log lacks some of its calls");
+                request
             }
-            return Some(request);
+            Loaded::Gone => {
+                let all = self.queue.count_dropped();
+                message!("{name} is dropped, {all} so far: it is not in the log");
+                return None;
+            }
+        };
+        if request.not_cut > 0 {
+            let (rest, sent) = (request.not_cut, request.count());
+            message!("{name}: only the first {sent} snapshots are sent, {rest} are dropped");
         }
+        Some(request)
     }
 
     async fn snapshots(&self, request: &Sendable, name: &str) {
-        let mut due = Instant::now();
-        let mut left = request.count();
-        for batch in request.batches(MOST_IN_BATCH) {
-            sleep_until(due.into()).await;
-            due = Instant::now() + BATCH_EVERY;
+        let mut due = Instant::now() + SEND_EVERY;
+        let (mut left, mut at_once) = (request.count(), 0);
+        for batch in request.batches() {
+            if at_once + batch.len() > MOST_AT_ONCE {
+                sleep_until(due.into()).await;
+                due = Instant::now() + SEND_EVERY;
+                at_once = 0;
+            }
             if let Err(refused) = self.batch(&batch).await {
                 self.drop_snapshots(name, left, "snapshots", &refused);
                 return;
             }
             left -= batch.len();
+            at_once += batch.len();
         }
     }
 
@@ -151,5 +147,56 @@ impl Sender {
         message!(
             "{name}: the server refuses {what}: {refused}; {count} snapshots are dropped, {all} so far"
         );
+    }
+}
+
+/// Reads a request from the log. Waits for what is not there yet.
+async fn read(job: RequestJob) -> Loaded {
+    let until = Instant::now() + CALLS_FOLLOW;
+    loop {
+        let wanted = job.clone();
+        let loaded = spawn_blocking(move || load(&wanted)).await.unwrap_or(Loaded::Gone);
+        // A folder that is deleted does not come back.
+        let may_come = match loaded {
+            Loaded::Whole(_) => false,
+            Loaded::Partial(_) => true,
+            Loaded::Gone => job.folder.exists(),
+        };
+        if !may_come || Instant::now() >= until {
+            return loaded;
+        }
+        sleep(LOOK_AGAIN).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use log_format::rows::{Exit, TaskState};
+
+    use super::*;
+    use crate::request::tests::Log;
+
+    fn block_on<T>(future: impl Future<Output = T>) -> T {
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        runtime.enable_time().build().unwrap().block_on(future)
+    }
+
+    #[test]
+    fn a_request_that_is_not_in_the_log_for_a_moment_is_waited_for() {
+        let log = Log::new();
+        let loaded = block_on(async {
+            let write = async {
+                sleep(Duration::from_millis(200)).await;
+                log.add_task(TaskState::Running, "");
+                log.add_request(0, Exit::Return);
+            };
+            tokio::join!(read(log.job()), write).0
+        });
+        assert!(matches!(loaded, Loaded::Whole(_)));
+        let gone = log.job();
+        drop(log);
+        let began = Instant::now();
+        assert!(matches!(block_on(read(gone)), Loaded::Gone));
+        assert!(began.elapsed() < CALLS_FOLLOW);
     }
 }
