@@ -37,6 +37,11 @@ impl LiveRun {
         self.token.as_ref().is_some_and(|token| !token.exists())
     }
 
+    /// The file of its token, if it is in the run's folder. The JVM has it open.
+    pub(crate) fn token(&self) -> Option<&Path> {
+        self.token.as_deref()
+    }
+
     /// Whether samples of threads are recorded.
     pub(crate) fn has_samples(&self) -> bool {
         ["cpu", "wall"].iter().any(|option| {

@@ -6,6 +6,7 @@ mod stacks;
 mod switches;
 
 use std::cell::RefCell;
+use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -174,7 +175,7 @@ impl Process {
             process: process.to_owned(),
             began_ms,
             ends: now + Duration::from_millis(end_ms - now_ms),
-            switches: Switches::new(self.run.about.pid),
+            switches: Switches::new(self.run.about.pid, self.run.token().map(Path::to_owned)),
             next_look: now + Duration::from_millis(began_ms - now_ms),
             order,
         });
@@ -228,7 +229,7 @@ impl Process {
             slices.into_iter().map(read).collect::<Vec<_>>()
         });
         let Ok(read) = read.await else { return };
-        let source = read.first().map_or("", |(_, stacks)| stacks.source);
+        let source = read.first().map(|(_, stacks)| stacks.source.clone()).unwrap_or_default();
         let mut sent = 0;
         for (to_ms, stacks) in read {
             let task = ProfilingTask {

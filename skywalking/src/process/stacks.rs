@@ -23,7 +23,7 @@ const MOST_FRAMES: usize = 500;
 pub(crate) struct Stacks {
     pub(crate) profiled: Vec<Profiled>,
     /// Where the figures come from, or why there are none.
-    pub(crate) source: &'static str,
+    pub(crate) source: String,
 }
 
 /// Reads what a run's log has of a time, in unix milliseconds.
@@ -37,7 +37,7 @@ pub(crate) fn read(
     let mut problems = Problems::default();
     let (from_ns, to_ns) = (from_ms.saturating_mul(NS_PER_MS), to_ms.saturating_mul(NS_PER_MS));
     let Some(run) = run_from(folder, from_ns, &mut problems) else {
-        return Stacks { profiled: Vec::new(), source: "the log is not there" };
+        return Stacks { profiled: Vec::new(), source: "the log is not there".into() };
     };
     match target {
         Target::OnCpu => of_cpu(&run, from_ns, to_ns, &mut problems),
@@ -52,14 +52,14 @@ fn of_cpu(run: &RunInput, from_ns: u64, to_ns: u64, problems: &mut Problems) -> 
     // Samples are summed up by whole seconds.
     let second = |ns: u64| ns - ns % 1_000_000_000;
     let Some(stacks) = on_cpu(run, second(from_ns), second(to_ns), problems) else {
-        return Stacks { profiled: Vec::new(), source: "nothing was sampled (option cpu)" };
+        return Stacks { profiled: Vec::new(), source: "nothing was sampled (option cpu)".into() };
     };
     let mut ids = Ids::default();
     let of = |stack: analyzer::run::stacks_in_time::OnCpu| {
         let stacks = vec![ids.stack(stack.symbols)];
         Profiled::OnCpu(OnCpuData { stacks, dump_count: as_i32(stack.samples) })
     };
-    Stacks { profiled: stacks.into_iter().map(of).collect(), source: "CPU samples" }
+    Stacks { profiled: stacks.into_iter().map(of).collect(), source: "CPU samples".into() }
 }
 
 fn of_waits(waits: Vec<OffCpu>, source: WaitSource, switches: Option<&Switches>) -> Stacks {
@@ -68,7 +68,8 @@ fn of_waits(waits: Vec<OffCpu>, source: WaitSource, switches: Option<&Switches>)
         *looks.entry(wait.os_id).or_default() += wait.looks;
     }
     let counted = |os_id: u32| switches.and_then(|switches| switches.of(os_id));
-    let are_counted = waits.iter().any(|wait| counted(wait.os_id).is_some());
+    let matched = looks.keys().filter(|os_id| counted(**os_id).is_some()).count();
+    let source = source_text(source, matched, looks.len(), switches);
     let mut ids = Ids::default();
     let mut sums: HashMap<Vec<String>, (u64, u64)> = HashMap::new();
     for wait in waits {
@@ -85,18 +86,32 @@ fn of_waits(waits: Vec<OffCpu>, source: WaitSource, switches: Option<&Switches>)
         let stacks = vec![ids.stack(symbols)];
         Profiled::OffCpu(OffCpuData { stacks, switch_count: as_i32(count), duration })
     };
-    let source = match (source, are_counted) {
-        (WaitSource::Looks, true) => "looks at threads; switches by the kernel's counts",
-        (WaitSource::Looks, false) => {
-            "looks at threads; switches are looks, the kernel's counts cannot be read"
-        }
-        (WaitSource::Locks, true) => {
-            "recorded waits for locks alone (option wall is off); switches by the kernel's counts"
-        }
-        (WaitSource::Locks, false) => "recorded waits for locks alone (option wall is off)",
-        (WaitSource::Nothing, _) => "threads were not looked at (option wall)",
-    };
     Stacks { profiled: sums.into_iter().map(of).collect(), source }
+}
+
+/// Where waits come from, and the counts of so many of their threads.
+fn source_text(
+    source: WaitSource,
+    matched: usize,
+    threads: usize,
+    switches: Option<&Switches>,
+) -> String {
+    let counts = match matched {
+        0 => {
+            let why = switches.map_or("the kernel's counts cannot be read", Switches::why_none);
+            format!("switches are looks: {why}")
+        }
+        _ if matched == threads => "switches by the kernel's counts".to_owned(),
+        _ => format!("switches by the kernel's counts of {matched} of {threads} threads"),
+    };
+    match source {
+        WaitSource::Looks => format!("looks at threads; {counts}"),
+        WaitSource::Locks => {
+            let counts = counts.replace("are looks", "are waits");
+            format!("recorded waits for locks alone (option wall is off); {counts}")
+        }
+        WaitSource::Nothing => "threads were not looked at (option wall)".to_owned(),
+    }
 }
 
 /// `count * part / of`, rounded.
@@ -155,20 +170,45 @@ mod tests {
         assert_eq!(counts(&looks), [("a".into(), 35, 350), ("b".into(), 10, 100)]);
         assert_eq!(
             looks.source,
-            "looks at threads; switches are looks, the kernel's counts cannot be read"
+            "looks at threads; switches are looks: the kernel's counts cannot be read"
         );
         assert_eq!(
             [part(100, 30, 40), part(1, 1, 3), part(2, 1, 3), part(u64::MAX, 7, 7)],
             [75, 0, 1, u64::MAX]
         );
         // A process that is not there counts nothing.
-        let none = of_waits(waits(), WaitSource::Looks, Some(&Switches::new(u32::MAX)));
+        let mut gone = Switches::new(u32::MAX, None);
+        gone.look();
+        let none = of_waits(waits(), WaitSource::Looks, Some(&gone));
         assert_eq!(counts(&none), counts(&looks));
+        assert_eq!(
+            none.source,
+            "looks at threads; switches are looks: the JVM is not in this /proc"
+        );
+    }
+
+    #[test]
+    fn the_source_says_how_many_threads_were_counted() {
+        let own = std::process::id();
+        let mut switches = Switches::new(own, None);
+        switches.look();
+        let source = |os_ids: &[u32], source| {
+            let waits = os_ids.iter().map(|os_id| wait(*os_id, "a", 300, 30));
+            of_waits(waits.collect(), source, Some(&switches)).source
+        };
+        assert_eq!(
+            source(&[own, own], WaitSource::Looks),
+            "looks at threads; switches by the kernel's counts"
+        );
+        assert_eq!(
+            source(&[own, u32::MAX, 0], WaitSource::Locks),
+            "recorded waits for locks alone (option wall is off); switches by the kernel's counts of 1 of 3 threads"
+        );
     }
 
     #[test]
     fn a_log_that_is_gone_has_no_stacks() {
         let stacks = read(Path::new("/nonexistent"), Target::OnCpu, 0, 1, None);
-        assert_eq!((stacks.profiled.len(), stacks.source), (0, "the log is not there"));
+        assert_eq!((stacks.profiled.len(), stacks.source), (0, "the log is not there".to_owned()));
     }
 }
