@@ -1,5 +1,7 @@
 //! The command `ProfileTaskQuery`: a task, the checks that SkyWalking's agent makes, and the line for our agent.
 
+use std::time::Duration;
+
 use log_format::pattern::Pattern;
 use log_format::writer::is_unprintable;
 use thiserror::Error;
@@ -87,6 +89,11 @@ impl ServerTask {
     /// Whether its time is over.
     pub(crate) fn is_over(&self, now_ms: i64) -> bool {
         now_ms >= self.start_ms.saturating_add(self.minutes.saturating_mul(60_000))
+    }
+
+    /// How long it may last from now on, if it has begun.
+    pub(crate) fn duration(&self) -> Duration {
+        Duration::from_secs(u64::try_from(self.minutes).unwrap_or(0).saturating_mul(60))
     }
 
     /// The line that orders it from the agent. Without `methods`, the endpoint is the method.

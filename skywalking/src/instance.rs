@@ -2,7 +2,7 @@
 //! and the log is followed while a task lasts.
 
 use std::cell::RefCell;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -25,7 +25,7 @@ use crate::process::Process;
 use crate::queue::{Identity, Job, RequestJob};
 use crate::request::{list, missing};
 use crate::runs::{LiveRun, answers};
-use crate::service::Shared;
+use crate::service::{Open, Shared};
 use crate::stderr::message;
 
 /// The server forgets an instance that is silent for longer than a minute or so.
@@ -48,6 +48,9 @@ const SAMPLES_FOLLOW: Duration = Duration::from_secs(3);
 /// Rows of a task may be in the hour of this long before.
 const HOUR_BEFORE_NS: u64 = 60_000_000_000;
 
+/// How long after its end a task may be missing in the log.
+const NOT_LISTED: Duration = Duration::from_secs(60);
+
 /// A task that has not ended.
 struct OpenTask {
     id: String,
@@ -58,11 +61,44 @@ struct OpenTask {
     seen: BTreeSet<u32>,
     /// When it was first seen to have ended while the log lacked requests.
     ended: Option<Instant>,
+    /// If it is not in the log then, it does not come any more.
+    gone: Instant,
+    /// It is counted among the open ones.
+    _open: Open,
 }
 
-impl OpenTask {
-    fn new(id: String, endpoint: String, from_ns: u64) -> Self {
-        Self { id, endpoint, from_ns, seen: BTreeSet::new(), ended: None }
+/// A task that the agent is to take.
+struct Order {
+    task: ServerTask,
+    /// The agent did not take it at first, for a reason that may pass.
+    is_late: bool,
+    _open: Open,
+}
+
+/// How an agent has answered an order.
+#[derive(Debug, PartialEq, Eq)]
+enum Answer {
+    Ordered,
+    /// It does not want the task.
+    Rejected(String),
+    /// It could not be asked, or cannot do it now.
+    Postponed(String),
+}
+
+impl Answer {
+    /// By the answer to the order, and the state that the agent says the task has.
+    fn of(answer: Result<String, String>, id: &str, state: Option<&str>) -> Self {
+        match (answer, state) {
+            // The answer may have been lost.
+            (_, Some(state)) if state != "rejected" => Self::Ordered,
+            (Ok(_), _) => Self::Ordered,
+            (Err(error), None) if error == format!("task: task {id} exists") => {
+                Self::Postponed(error)
+            }
+            (Err(error), _) if error.starts_with("task: ") => Self::Rejected(error),
+            (Err(error), Some(_)) => Self::Rejected(error),
+            (Err(error), None) => Self::Postponed(error),
+        }
     }
 }
 
@@ -73,6 +109,7 @@ pub(crate) struct Instance {
     run: LiveRun,
     process: Process,
     tasks: RefCell<Vec<OpenTask>>,
+    orders: RefCell<VecDeque<Order>>,
     /// A task was added.
     added: Notify,
 }
@@ -80,11 +117,12 @@ pub(crate) struct Instance {
 impl Instance {
     pub(crate) fn new(shared: Rc<Shared>, identity: Arc<Identity>, run: LiveRun) -> Self {
         let process = Process::new(Rc::clone(&shared), Arc::clone(&identity), run.clone());
-        Self { shared, identity, run, process, tasks: RefCell::default(), added: Notify::new() }
+        let (tasks, orders) = (RefCell::default(), RefCell::default());
+        Self { shared, identity, run, process, tasks, orders, added: Notify::new() }
     }
 
-    /// Serves until the agent is gone.
-    pub(crate) async fn serve(self) {
+    /// Serves until the agent is gone, or `given_up`.
+    pub(crate) async fn serve(self, given_up: Rc<Notify>) {
         let name = self.run.folder.file_name().unwrap_or_default().to_string_lossy();
         message!("instance {}: following run {name}", self.identity.instance);
         tokio::select! {
@@ -93,6 +131,7 @@ impl Instance {
             () = self.follow() => {}
             () = self.process.serve() => {}
             () = self.until_gone() => {}
+            () = given_up.notified() => {}
         }
         message!("instance {}: the agent of run {name} has ended", self.identity.instance);
         self.end().await;
@@ -151,6 +190,8 @@ impl Instance {
     async fn poll(&self) {
         let Identity { service, instance } = &*self.identity;
         loop {
+            // Those that the agent could not take are tried again.
+            self.order_all().await;
             let query = TaskQuery {
                 service: service.clone(),
                 service_instance: instance.clone(),
@@ -160,8 +201,9 @@ impl Instance {
                 Ok(Commands { commands }) => {
                     for command in commands {
                         self.shared.note_taken(instance, command::create_ms(&command));
-                        self.take(&command).await;
+                        self.take(&command);
                     }
+                    self.order_all().await;
                 }
                 Err(refused) if refused.is_unimplemented() => {
                     let text =
@@ -178,14 +220,17 @@ impl Instance {
     }
 
     /// Carries out a command of the server.
-    async fn take(&self, command: &Command) {
+    fn take(&self, command: &Command) {
         let name = &command.command;
         if name != command::NAME {
             let text = format!("commands {name} are not understood, and ignored");
             return self.shared.say_once(text);
         }
         match ServerTask::of(command) {
-            Ok(task) => self.order(task).await,
+            Ok(task) => {
+                let order = Order { task, is_late: false, _open: self.shared.open() };
+                self.orders.borrow_mut().push_back(order);
+            }
             Err(bad) => match argument(command, "TaskId") {
                 Some(id) => self.reject(id, &bad.to_string()),
                 None => message!("a task is ignored: {bad}"),
@@ -193,25 +238,48 @@ impl Instance {
         }
     }
 
-    /// Orders a task from the agent, which may have it already if this program was started again.
-    async fn order(&self, task: ServerTask) {
+    /// Orders tasks from the agent. What is interrupted, because the agent has ended, stays.
+    async fn order_all(&self) {
+        let count = self.orders.borrow().len();
+        for _ in 0..count {
+            let first =
+                self.orders.borrow().front().map(|order| (order.task.clone(), order.is_late));
+            let Some((task, is_late)) = first else { return };
+            let is_taken = self.order(&task, is_late).await;
+            let mut orders = self.orders.borrow_mut();
+            let order = orders.pop_front().filter(|_| !is_taken);
+            orders.extend(order.map(|order| Order { is_late: true, ..order }));
+        }
+    }
+
+    /// Orders a task from the agent, which may have it already if this program was started again. Returns
+    /// false if it is to be tried again.
+    async fn order(&self, task: &ServerTask, is_late: bool) -> bool {
         let (id, endpoint) = (&*task.id, &*task.endpoint);
+        let is_open = self.tasks.borrow().iter().any(|open| open.id == id);
+        if is_open || self.shared.has_finished(&self.run.folder, id) {
+            return true;
+        }
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let from_ns =
             u64::try_from(now.as_nanos()).unwrap_or(u64::MAX).saturating_sub(HOUR_BEFORE_NS);
         if let Some((state, start_ns)) = self.state(id).await {
-            return match &*state {
-                "notified" | "running" => {
-                    message!("task {id} ({endpoint}): {state} in the agent already, going on");
-                    self.add(&task, from_ns.min(start_ns.saturating_sub(HOUR_BEFORE_NS)));
-                }
-                _ => message!(
-                    "task {id} ({endpoint}): {state} in the agent already; analyze --task {id} reports it"
-                ),
-            };
+            if state == "rejected" {
+                self.reject(id, &format!("{endpoint}: the agent has rejected it before"));
+                return true;
+            }
+            // The same requests may be sent twice: their ids are the same.
+            message!("task {id} ({endpoint}): {state} in the agent already, going on");
+            let from_ns = from_ns.min(start_ns.saturating_sub(HOUR_BEFORE_NS));
+            self.add(task, from_ns, state == "finished");
+            return true;
         }
         if task.is_over(i64::try_from(now.as_millis()).unwrap_or(i64::MAX)) {
-            return message!("task {id} ({endpoint}): its time is over, ignored");
+            message!("task {id} ({endpoint}): its time is over, ignored");
+            if is_late {
+                self.finish(id);
+            }
+            return true;
         }
         self.read_endpoints().await;
         let line = {
@@ -222,25 +290,36 @@ impl Instance {
         if let Some(hint) = answer.as_deref().ok().and_then(hint_of) {
             message!("task {id} ({endpoint}): {hint}");
         }
-        match (answer, self.state(id).await) {
-            // The answer may have been lost.
-            (_, Some((state, _))) if state != "rejected" => {
-                message!(
-                    "task {id} ({endpoint}): ordered from instance {}",
-                    self.identity.instance
-                );
-                self.add(&task, from_ns);
+        let state = self.state(id).await.map(|(state, _)| state);
+        let instance = &self.identity.instance;
+        match Answer::of(answer.map_err(|error| error.to_string()), id, state.as_deref()) {
+            Answer::Ordered => {
+                message!("task {id} ({endpoint}): ordered from instance {instance}");
+                self.add(task, from_ns, false);
             }
-            (Err(error), _) => {
-                self.reject(id, &format!("{endpoint}: {error}{}", self.hint(endpoint)))
+            Answer::Rejected(why) => {
+                self.reject(id, &format!("{endpoint}: {why}{}", self.hint(endpoint)));
             }
-            (Ok(_), _) => self.reject(id, &format!("{endpoint}: the agent does not have it")),
+            Answer::Postponed(why) => {
+                let text = format!("task {id} ({endpoint}): instance {instance}: {why}");
+                self.shared.say_once(format!("{text}; trying again"));
+                return false;
+            }
         }
+        true
     }
 
-    fn add(&self, task: &ServerTask, from_ns: u64) {
-        let open = OpenTask::new(task.id.clone(), task.endpoint.clone(), from_ns);
-        self.tasks.borrow_mut().push(open);
+    fn add(&self, task: &ServerTask, from_ns: u64, has_ended: bool) {
+        let lasts = if has_ended { Duration::ZERO } else { task.duration() };
+        self.tasks.borrow_mut().push(OpenTask {
+            id: task.id.clone(),
+            endpoint: task.endpoint.clone(),
+            from_ns,
+            seen: BTreeSet::new(),
+            ended: None,
+            gone: Instant::now() + lasts + NOT_LISTED,
+            _open: self.shared.open(),
+        });
         self.added.notify_one();
     }
 
@@ -305,6 +384,14 @@ impl Instance {
         };
         let folder = self.run.folder.clone();
         let Ok(tasks) = spawn_blocking(move || list(&folder, from_ns)).await else { return };
+        let now = Instant::now();
+        let is_gone =
+            |open: &mut OpenTask| now >= open.gone && !tasks.iter().any(|task| task.id == open.id);
+        let gone: Vec<OpenTask> = self.tasks.borrow_mut().extract_if(.., is_gone).collect();
+        for open in gone {
+            message!("task {} ({}) is not in the log", open.id, open.endpoint);
+            self.finish(&open.id);
+        }
         for task in tasks {
             let mut open = self.tasks.borrow_mut();
             let Some(index) = open.iter().position(|open| open.id == task.id) else { continue };
@@ -349,6 +436,7 @@ impl Instance {
 
     fn finish(&self, id: &str) {
         let identity = Arc::clone(&self.identity);
+        self.shared.note_finished(&self.run.folder, id);
         self.shared.queue.add(Job::Finish { identity, task: id.to_owned() });
     }
 
@@ -378,7 +466,12 @@ impl Instance {
 
     /// Ends its tasks with what is in the log.
     async fn end(&self) {
-        self.process.end().await;
+        self.process.end();
+        for Order { task, .. } in self.orders.take() {
+            let ServerTask { id, endpoint, .. } = &task;
+            message!("task {id} ({endpoint}) ends with the agent, which did not take it");
+            self.finish(id);
+        }
         if self.tasks.borrow().is_empty() {
             return;
         }
@@ -416,5 +509,29 @@ fn say_end(open: &OpenTask, task: &Task) {
     message!("task {id} ({endpoint}): {} ({why}), {} requests", task.state.name(), seen.len());
     if let Some(missing) = missing(&task.reason) {
         message!("task {id} ({endpoint}) could not record all: {missing}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_agent_rejects_tasks() {
+        let failed = |error: &str, state| Answer::of(Err(error.to_owned()), "t", state);
+        let overlaps = "task: overlaps task 1 (a.B.c), which lasts until 2023-11-14T22:16:00Z";
+        assert_eq!(failed(overlaps, None), Answer::Rejected(overlaps.into()));
+        assert_eq!(failed(overlaps, Some("rejected")), Answer::Rejected(overlaps.into()));
+        for error in
+            ["Connection refused (os error 111)", "too many clients", "no answer within 5 s"]
+        {
+            assert_eq!(failed(error, None), Answer::Postponed(error.into()));
+            assert_eq!(failed(error, Some("running")), Answer::Ordered);
+        }
+        // An earlier order's answer was lost.
+        let exists = "task: task t exists";
+        assert_eq!(failed(exists, Some("notified")), Answer::Ordered);
+        assert_eq!(failed(exists, None), Answer::Postponed(exists.into()));
+        assert_eq!(Answer::of(Ok(String::new()), "t", None), Answer::Ordered);
     }
 }

@@ -44,11 +44,22 @@ pub(crate) struct RequestJob {
     pub(crate) not_before: Instant,
 }
 
+/// What kind of job was taken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Taken {
+    #[default]
+    Nothing,
+    Request,
+    Finish,
+}
+
 /// Jobs in order.
 #[derive(Default)]
 pub(crate) struct Queue {
     jobs: RefCell<VecDeque<Job>>,
     requests: Cell<usize>,
+    /// What was taken last, and may not be sent yet.
+    taken: Cell<Taken>,
     dropped: Cell<u64>,
     added: Notify,
 }
@@ -67,13 +78,17 @@ impl Queue {
         true
     }
 
-    /// Takes the first job; waits for one.
+    /// Takes the first job; waits for one. The one before it is done.
     pub(crate) async fn next(&self) -> Job {
+        self.taken.set(Taken::Nothing);
         loop {
             let job = self.jobs.borrow_mut().pop_front();
             if let Some(job) = job {
                 if matches!(job, Job::Request(_)) {
                     self.requests.set(self.requests.get().saturating_sub(1));
+                    self.taken.set(Taken::Request);
+                } else {
+                    self.taken.set(Taken::Finish);
                 }
                 return job;
             }
@@ -90,6 +105,13 @@ impl Queue {
     /// Requests that wait.
     pub(crate) fn requests(&self) -> usize {
         self.requests.get()
+    }
+
+    /// Requests that were not sent, with the one that is being sent, and tasks whose end the server was not told.
+    pub(crate) fn unsent(&self) -> (usize, usize) {
+        let taken = |kind| usize::from(self.taken.get() == kind);
+        let finishes = self.jobs.borrow().len().saturating_sub(self.requests.get());
+        (self.requests.get() + taken(Taken::Request), finishes + taken(Taken::Finish))
     }
 }
 
@@ -124,12 +146,15 @@ mod tests {
         assert!(!queue.add(request(1_000)));
         let Job::Request(RequestJob { identity, .. }) = request(0) else { panic!("a request") };
         assert!(queue.add(Job::Finish { identity, task: "t".into() }));
+        assert_eq!(queue.unsent(), (1_000, 1));
         for number in 0..1_000 {
             let job = block_on(queue.next());
+            // It is being sent.
+            assert_eq!(queue.unsent(), (1_000 - number as usize, 1));
             assert!(matches!(job, Job::Request(RequestJob { number: n, .. }) if n == number));
         }
         assert!(matches!(block_on(queue.next()), Job::Finish { .. }));
-        assert_eq!(queue.requests(), 0);
+        assert_eq!((queue.requests(), queue.unsent()), (0, (0, 1)));
         assert!(queue.add(request(1)));
     }
 

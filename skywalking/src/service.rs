@@ -1,7 +1,8 @@
 //! What all agents share.
 
 use std::cell::RefCell;
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use tprofiler::cli::endpoints::Endpoints;
@@ -21,9 +22,16 @@ pub(crate) struct Shared {
     /// When the server created the newest task of each instance. Another agent of that name does not begin its tasks
     /// again: the server was told that they have ended.
     taken: RefCell<HashMap<String, i64>>,
+    /// Tasks of runs that the server was told have ended, the newest last.
+    finished: RefCell<VecDeque<(PathBuf, String)>>,
     /// Messages that are printed once.
     said: RefCell<HashSet<String>>,
+    open: Open,
 }
+
+/// A task that has not ended is counted as long as this exists.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Open(Rc<()>);
 
 impl Shared {
     pub(crate) fn new(
@@ -33,8 +41,19 @@ impl Shared {
         endpoints: Endpoints,
     ) -> Self {
         let endpoints = RefCell::new(endpoints);
-        let (taken, said) = (RefCell::default(), RefCell::default());
-        Self { options, link, queue, endpoints, taken, said }
+        let (taken, said, open) = (RefCell::default(), RefCell::default(), Open::default());
+        let finished = RefCell::default();
+        Self { options, link, queue, endpoints, taken, finished, said, open }
+    }
+
+    /// Counts a task.
+    pub(crate) fn open(&self) -> Open {
+        Open(Rc::clone(&self.open.0))
+    }
+
+    /// Tasks that have not ended.
+    pub(crate) fn open_tasks(&self) -> usize {
+        Rc::strong_count(&self.open.0) - 1
     }
 
     /// When the server created the newest task that an instance has taken, in unix milliseconds.
@@ -52,6 +71,23 @@ impl Shared {
         }
         let newest = taken.entry(instance.to_owned()).or_insert(0);
         *newest = create_ms.max(*newest);
+    }
+
+    /// Notes that the server is told that a run's task has ended.
+    pub(crate) fn note_finished(&self, run: &Path, task: &str) {
+        /// Tasks older than these are over.
+        const MOST: usize = 1_000;
+        let mut finished = self.finished.borrow_mut();
+        if finished.len() >= MOST {
+            finished.pop_front();
+        }
+        finished.push_back((run.to_owned(), task.to_owned()));
+    }
+
+    /// Whether this process has told the server that a run's task has ended. An agent that did not answer for a while
+    /// may get the task again under another name.
+    pub(crate) fn has_finished(&self, run: &Path, task: &str) -> bool {
+        self.finished.borrow().iter().any(|(of, id)| of == run && id == task)
     }
 
     /// Prints a message, unless it was printed before.

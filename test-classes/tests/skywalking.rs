@@ -12,7 +12,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 use test_classes::{
     Bridge, Dialogue, Java, Jdk, Kafka, Oap, Profile, TreeElement, artifacts, at_once, classes,
-    ends_of_jdks, free_port, jdks, tprofiler_text, wait_until,
+    ends_of_jdks, free_port, jdks, tprofiler_json, tprofiler_text, wait_until,
 };
 
 const PERIOD_MS: u64 = 10;
@@ -245,6 +245,32 @@ fn a_server_that_is_killed_and_comes_back_gets_all() {
 
 #[test]
 #[ignore = "full lane: it starts a SkyWalking server"]
+fn a_task_that_finished_without_the_bridge_is_sent_by_the_next_one() {
+    let jdk = ends_of_jdks()[0];
+    let oap = Oap::start(&[]);
+    let mut shop = Shop::start(jdk, "");
+    let mut bridge = shop.bridge(&oap.address, "shop", &[]);
+    let task = oap.create_task("shop", "/api/pay", 100, 1);
+    bridge.wait_for(&format!("task {task} (/api/pay): ordered"));
+    let (status, said) = bridge.end("TERM");
+    assert_eq!(status, Some(0), "{said}");
+    assert!(said.contains("ended; 1 tasks were open\n"), "{said}");
+    let known = shop.ask("pay");
+    wait_until("the task's end", || {
+        tprofiler_json(shop.port, &["tasks"])["tasks"][0]["state"] == "finished"
+    });
+    let mut bridge = shop.bridge(&oap.address, "shop", &[]);
+    bridge.wait_for(&format!("task {task} (/api/pay): finished in the agent already, going on"));
+    expect_pay(&oap.analysis(&wait_for_spans(&oap, &task, 1)[0]), &known);
+    wait_for_log(&oap, &task);
+    let (status, said) = bridge.end("TERM");
+    assert_eq!(status, Some(0), "{said}");
+    assert_eq!(said.matches("finished in the agent already").count(), 1, "{said}");
+    assert!(said.ends_with("ended\n"), "{said}");
+}
+
+#[test]
+#[ignore = "full lane: it starts a SkyWalking server"]
 fn a_task_ends_with_its_agent() {
     let jdk = ends_of_jdks()[0];
     let oap = Oap::start(&[]);
@@ -280,10 +306,16 @@ fn a_task_ends_with_its_agent() {
     let last = oap.create_task("shop", "/api/pay", 100, 9);
     bridge.wait_for(&format!("task {last} (/api/pay): ordered"));
     shop.dialogue.program.signal("KILL");
+    // Its successor has its name at once.
+    let options = agent_options(shop.folder.path(), free_port(), "");
+    let successor = Shop::program(Java::new(jdk).agent(&options));
     bridge.wait_for(&format!("task {last} (/api/pay) ends with the agent: 0 requests"));
     wait_for_log(&oap, &last);
     let said = bridge.messages();
     assert_eq!(said.matches("ordered from instance web07").count(), 3, "{said}");
+    assert_eq!(said.matches("instance web07: following run").count(), 3, "{said}");
+    assert!(!said.contains("web07@"), "{said}");
+    successor.end().expect_quiet_success(jdk);
 }
 
 fn tag(span: &Value, key: &str) -> Option<String> {
