@@ -47,7 +47,6 @@ const ROWS_FOLLOW: Duration = Duration::from_secs(2);
 const SAMPLES_FOLLOW: Duration = Duration::from_secs(3);
 /// Rows of a task may be in the hour of this long before.
 const HOUR_BEFORE_NS: u64 = 60_000_000_000;
-
 /// How long after its end a task may be missing in the log.
 const NOT_LISTED: Duration = Duration::from_secs(60);
 
@@ -253,7 +252,7 @@ impl Instance {
     }
 
     /// Orders a task from the agent, which may have it already if this program was started again. Returns
-    /// false if it is to be tried again.
+    /// `false` if it is to be tried again.
     async fn order(&self, task: &ServerTask, is_late: bool) -> bool {
         let (id, endpoint) = (&*task.id, &*task.endpoint);
         let is_open = self.tasks.borrow().iter().any(|open| open.id == id);

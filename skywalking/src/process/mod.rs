@@ -290,6 +290,9 @@ impl Sending {
         let OpenTask { order, process, began_ms, switches, _open, .. } = task;
         let (id, target, folder) = (order.id.clone(), order.target, self.folder.clone());
         let slices = slices(began_ms, end_ms, target);
+        if slices.is_empty() {
+            return message!("profiling task {id} had not begun");
+        }
         let counted = (target == Target::OffCpu).then_some(switches);
         let read = spawn_blocking(move || {
             let read = |(from, to)| (to, stacks::read(&folder, target, from, to, counted.as_ref()));
