@@ -262,7 +262,11 @@ fn a_task_that_finished_without_the_bridge_is_sent_by_the_next_one() {
     let mut bridge = shop.bridge(&oap.address, "shop", &[]);
     bridge.wait_for(&format!("task {task} (/api/pay): finished in the agent already, going on"));
     expect_pay(&oap.analysis(&wait_for_spans(&oap, &task, 1)[0]), &known);
-    wait_for_log(&oap, &task);
+    // The server has told both of them.
+    wait_until("the task's log", || {
+        thread::sleep(Duration::from_millis(500));
+        oap.task_log(&task) == ["NOTIFIED", "NOTIFIED", "EXECUTION_FINISHED"]
+    });
     let (status, said) = bridge.end("TERM");
     assert_eq!(status, Some(0), "{said}");
     assert_eq!(said.matches("finished in the agent already").count(), 1, "{said}");
