@@ -136,12 +136,19 @@ install_jars() {
     cmp -s "$1" "$2/pom.xml" && return
     ensure mvn maven || exit 1
     mkdir -p target
-    local work
+    local work lock
+    # Of several that start at once, one fetches: a later one would take away the files that the first one uses.
+    exec {lock}>target/jars.lock
+    flock "$lock"
+    if cmp -s "$1" "$2/pom.xml"; then
+        exec {lock}>&-
+        return
+    fi
     work=$(mktemp -d target/jars.XXXXXX)
     mvn --quiet --batch-mode -Dstyle.color=never -f "$1" dependency:copy-dependencies -DincludeScope=runtime \
         -DoutputDirectory="$PWD/$work/jars" >&2 || fail "the jars of $1 could not be fetched from Maven Central"
     cp "$1" "$work/pom.xml"
     rm -rf "$2"
-    # Another one may have been faster.
-    mv -T "$work" "$2" 2>/dev/null || rm -rf "$work"
+    mv -T "$work" "$2"
+    exec {lock}>&-
 }

@@ -16,6 +16,9 @@ cd "$(dirname "$0")/.."
 from=test-classes/skywalking/oap
 install_jars "$from/pom.xml" target/oap
 conf=target/oap/conf
+# One that starts at the same time must not take the files away.
+exec {lock}>target/oap.lock
+flock "$lock"
 if ! [ -d "$conf" ] || ! cmp -s "$from/application.yml" "$conf/application.yml"; then
     # The jars lack these files; without one of them it does not start.
     work=$(mktemp -d target/oap/conf.XXXXXX)
@@ -34,9 +37,9 @@ if ! [ -d "$conf" ] || ! cmp -s "$from/application.yml" "$conf/application.yml";
     printf 'menus:\n  - title: Services\n    icon: general_service\n    menus:\n      - title: Services\n        layer: GENERAL\n' \
         >"$work/ui-initialized-templates/menu.yaml"
     rm -rf "$conf"
-    # Another one may have been faster.
-    mv -T "$work" "$conf" 2>/dev/null || rm -rf "$work"
+    mv -T "$work" "$conf"
 fi
+exec {lock}>&-
 [ "${1:-}" = --install ] && exit
 ensure_jdk
 [ -z "${OAP_KAFKA:-}" ] || export OAP_KAFKA_MODULES=default
