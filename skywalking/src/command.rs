@@ -112,7 +112,7 @@ impl ServerTask {
             self.min_duration_ms,
             self.dump_period_ms,
             self.max_samples,
-            // Whatever it contains, it cannot become a second line.
+            // Control characters cannot make it a second line.
             self.endpoint.replace(is_unprintable, "?"),
         )
     }

@@ -119,15 +119,11 @@ mod tests {
     use super::*;
     use crate::oap::messages::ThreadStack;
 
-    fn snapshot(sequence: i32, frames: usize) -> ThreadSnapshot {
-        let code_signatures = vec!["x".repeat(98); frames];
-        let stack = Some(ThreadStack { code_signatures });
-        ThreadSnapshot { task_id: "t".into(), sequence, stack, ..ThreadSnapshot::default() }
-    }
-
     #[test]
     fn a_record_has_the_key_and_value_that_the_fetcher_reads() {
-        let snapshot = snapshot(7, 2);
+        let stack = Some(ThreadStack { code_signatures: vec!["a.B.c:1".into()] });
+        let task_id = "t".into();
+        let snapshot = ThreadSnapshot { task_id, sequence: 7, stack, ..ThreadSnapshot::default() };
         let record = record(&snapshot);
         assert_eq!(record.key.unwrap(), b"t7");
         assert_eq!(ThreadSnapshot::decode(&*record.value.unwrap()).unwrap(), snapshot);

@@ -73,7 +73,7 @@ impl Shared {
         *newest = create_ms.max(*newest);
     }
 
-    /// Notes that the server is told that a run's task has ended.
+    /// Notes that a run's task was reported as finished.
     pub(crate) fn note_finished(&self, run: &Path, task: &str) {
         /// Tasks older than these are over.
         const MOST: usize = 1_000;

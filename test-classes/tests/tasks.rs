@@ -251,6 +251,28 @@ fn requests_in_progress_are_recorded_when_the_task_ends() {
     }
 }
 
+#[test]
+fn what_a_task_could_not_see_is_in_its_reason() {
+    let jdk = jdks().first().expect("a JDK");
+    let program = Endpoints::start(jdk, "");
+    program.order(&["--id=blind"]);
+    for command in [&["stop"][..], &["start"], &["mute", "programs.Endpoints.stock"]] {
+        tprofiler_json(program.port, command);
+    }
+    let cancelled = tprofiler_json(program.port, &["task", "--cancel=blind"]);
+    let expected = "cancelled; recording was off for a time; methods were muted or unmuted";
+    assert_eq!(cancelled["tasks"][0]["reason"], expected);
+    // Both are said of a new one.
+    tprofiler_json(program.port, &["stop"]);
+    tprofiler_json(program.port, &["mute", "programs.Endpoints.pay"]);
+    let task = tprofiler_json(program.port, &["task", PAY, "--duration=1m"]);
+    let hints = task["hints"].as_array().expect("hints");
+    let said = |word: &str| hints.iter().any(|hint| hint.as_str().expect("text").contains(word));
+    assert!(hints.len() == 2 && said("is muted") && said("recording is off"), "{task}");
+    let (tasks, _) = program.end();
+    assert_eq!(tasks[1].row.reason, "agent ended; recording was off for a time");
+}
+
 /// A request that began before its task is no request of it, because its beginning was not seen.
 #[test]
 fn requests_that_began_before_the_task_are_not_recorded() {

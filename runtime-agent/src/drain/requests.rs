@@ -40,8 +40,6 @@ impl RequestThread {
 /// Which requests are recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Wanted {
-    /// They began at this moment or later.
-    pub from_ns: u64,
     /// They took at least so long.
     pub min_duration_ns: u64,
     /// Their calls are recorded that take at least so long.
@@ -75,6 +73,8 @@ struct Held {
 #[derive(Debug, Default)]
 pub(crate) struct Requests {
     wanted: Option<Wanted>,
+    /// They began at this moment or later.
+    from_ns: u64,
     threads: HashMap<RequestThread, Held>,
     /// Calls held in all.
     count: usize,
@@ -88,17 +88,16 @@ pub(crate) struct Requests {
 }
 
 impl Requests {
-    /// Begins to hold calls back, for a new task.
-    pub(crate) fn begin(&mut self, wanted: Wanted) {
-        let least_call = vec![(wanted.from_ns, wanted.least_call_ns)];
-        *self = Self { wanted: Some(wanted), least_call, ..Self::default() };
+    /// Begins to hold calls back, for a new task: of requests that begin at this moment or later.
+    pub(crate) fn begin(&mut self, wanted: Wanted, from_ns: u64) {
+        let least_call = vec![(from_ns, wanted.least_call_ns)];
+        *self = Self { wanted: Some(wanted), from_ns, least_call, ..Self::default() };
     }
 
     /// The clock has jumped: what is held has other times than what comes, and requests in progress are not whole.
     pub(crate) fn clock_jumped(&mut self, now_ns: u64) {
-        if let Some(wanted) = &mut self.wanted {
-            wanted.from_ns = now_ns;
-            let least_call_ns = wanted.least_call_ns;
+        if let Some(Wanted { least_call_ns, .. }) = self.wanted {
+            self.from_ns = now_ns;
             self.least_call = vec![(now_ns, least_call_ns)];
             self.threads.clear();
             self.count = 0;
@@ -205,7 +204,7 @@ impl Requests {
                 let mut calls = take_calls(&mut held.calls, &call);
                 self.count -= before - held.calls.len();
                 // If the next one has begun, the dropped calls of one that is forgotten may be its.
-                if call.start_ns < wanted.from_ns || call.total_ns < wanted.min_duration_ns {
+                if call.start_ns < self.from_ns || call.total_ns < wanted.min_duration_ns {
                     if held.calls.is_empty() {
                         held.dropped = 0;
                     }
@@ -305,12 +304,9 @@ mod tests {
 
     fn recording(min_ms: u64) -> Requests {
         let mut requests = Requests::default();
-        requests.begin(Wanted {
-            from_ns: 100 * MS,
-            min_duration_ns: min_ms * MS,
-            least_call_ns: MS,
-            most_call_ns: 3 * MS,
-        });
+        let min_duration_ns = min_ms * MS;
+        let wanted = Wanted { min_duration_ns, least_call_ns: MS, most_call_ns: 3 * MS };
+        requests.begin(wanted, 100 * MS);
         requests
     }
 

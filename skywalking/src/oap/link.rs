@@ -1,4 +1,4 @@
-//! The connection to the server. Whoever calls a method waits until the server has answered: while it is lost, one
+//! The connection to the server. A call lasts until the server has answered: while it is lost, one
 //! call tries again from time to time, and the others wait for that one.
 
 use std::cell::RefCell;

@@ -18,11 +18,11 @@ use crate::sys::clock;
 const ROW_BYTES: u64 = 100;
 
 impl Recorder {
-    /// Begins to record the requests that are wanted: those that begin from now on, whatever `wanted` says.
+    /// Begins to record the requests that are wanted, of those that begin from now on.
     pub(crate) fn begin_requests(&mut self, wanted: Wanted) {
-        // Whoever begins later finds everything there.
+        // Before the clock is read, so that no request has calls from before it.
         probe::set_least_in_requests_ns(wanted.least_call_ns);
-        self.requests.begin(Wanted { from_ns: clock::unix_ns(), ..wanted });
+        self.requests.begin(wanted, clock::unix_ns());
     }
 
     /// Calls in requests that were lost with their request.

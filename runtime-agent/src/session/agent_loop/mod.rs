@@ -44,8 +44,8 @@ use crate::tasks::Tasks;
 
 /// How often the threads' rings are drained.
 const ROUND: Duration = Duration::from_millis(50);
-/// The same while a profile task runs: virtual threads that share a ring record many calls.
-const ROUND_IN_TASK: Duration = Duration::from_millis(10);
+/// So many times as often while a profile task runs: virtual threads that share a ring record many calls.
+const ROUNDS_IN_TASK: u32 = 5;
 /// How often the clock is corrected.
 const CLOCK_ROUND: Duration = Duration::from_secs(1);
 const NO_THREADS: &str =
@@ -173,6 +173,7 @@ impl<'j> AgentLoop<'j> {
             if clock_renewed.elapsed() >= CLOCK_ROUND {
                 clock_renewed = Instant::now();
                 self.recorder.renew_clock();
+                self.note_throttled();
             }
             self.recorder.forget_loaders();
             if let Some(sampler) = &mut self.sampler {
@@ -187,10 +188,8 @@ impl<'j> AgentLoop<'j> {
     /// How long to wait for the next round. A thread that works and waits in the rhythm of the rounds would be seen in the
     /// same state each time.
     fn round_time(&self) -> Duration {
-        if self.tasks.running().is_some() {
-            return ROUND_IN_TASK;
-        }
-        ROUND + self.sampler.as_ref().map_or(Duration::ZERO, Sampler::jitter)
+        let round = ROUND + self.sampler.as_ref().map_or(Duration::ZERO, Sampler::jitter);
+        if self.tasks.running().is_some() { round / ROUNDS_IN_TASK } else { round }
     }
 
     fn carry_out(&mut self, request: Request) -> Answer {
@@ -440,7 +439,10 @@ impl<'j> AgentLoop<'j> {
             }
             // Method statistics are written when their interval ends, not at each pause: a pause every few seconds
             // would fill the disk with them.
-            Some(false) => drop(self.stop()),
+            Some(false) => {
+                self.stop();
+                self.tasks.missing.was_off = true;
+            }
             None => {}
         }
     }
@@ -497,7 +499,6 @@ impl<'j> AgentLoop<'j> {
             cost.measure_again(&throttled, &mut parts)?;
             self.cost.overhead.begin_again();
         }
-        self.tasks.missing.was_off |= !self.recording.is_on();
         if self.recording.turn_on(|| self.recorder.begin_recording())
             && let Some(sampler) = &mut self.sampler
             && let Err(error) = sampler.begin()
@@ -514,6 +515,7 @@ impl<'j> AgentLoop<'j> {
     fn stop_and_flush(&mut self) -> Result<(), Error> {
         let was_on = self.stop();
         self.recording.stays_off();
+        self.tasks.missing.was_off = true;
         if !was_on {
             return Ok(());
         }

@@ -95,7 +95,6 @@ impl AgentLoop<'_> {
     /// Writes the requests of the running task, and begins and ends tasks that are due.
     pub(super) fn keep_to_tasks(&mut self) {
         if self.tasks.running().is_some() {
-            self.note_throttled();
             let ended = self.recorder.take_requests();
             self.write_requests(ended);
         }
@@ -107,22 +106,23 @@ impl AgentLoop<'_> {
         }
     }
 
-    /// Notes what is throttled, and whether recording is off.
-    fn note_throttled(&mut self) {
+    /// Notes what is throttled while a task runs. Once a second is enough: methods stay throttled for longer.
+    pub(super) fn note_throttled(&mut self) {
+        if self.tasks.running().is_none() {
+            return;
+        }
         let throttled = self.cost.overhead.throttled();
         let endpoints = throttled.keys().filter(|id| requests::is_endpoint(**id)).count();
         self.tasks.missing.note_throttled(endpoints, throttled.len() - endpoints);
-        self.tasks.missing.was_off |= !self.recording.is_on();
     }
 
     fn begin_task(&mut self, id: &str) {
-        let now = Now::read();
-        let Some((row, order)) = self.tasks.begin(id, now) else { return };
+        let Some((row, order)) = self.tasks.begin(id, Now::read()) else { return };
+        self.tasks.missing.was_off = !self.recording.is_on();
         if let Err(error) = self.methods.set_endpoint(&order.methods, || self.recorder.round()) {
             message!("task {id}: {error}");
         }
         let wanted = Wanted {
-            from_ns: now.unix_ns,
             min_duration_ns: row.min_duration_ns,
             least_call_ns: tasks::least_call_ns(&row),
             most_call_ns: row.dump_period_ns,
@@ -158,6 +158,7 @@ impl AgentLoop<'_> {
 
     /// Notes what the running task could not see.
     fn note_missing(&mut self) {
+        self.note_throttled();
         let Some(task) = self.tasks.running() else { return };
         let least_call_ns = self.recorder.least_call_ns();
         let least_call_ns = least_call_ns.filter(|ns| *ns > tasks::least_call_ns(task));
