@@ -45,7 +45,7 @@ use crate::tasks::Tasks;
 /// How often the threads' rings are drained.
 const ROUND: Duration = Duration::from_millis(50);
 /// So many times as often while a profile task runs: virtual threads that share a ring record many calls.
-const ROUNDS_IN_TASK: u32 = 5;
+const ROUNDS_IN_TASK: u32 = 8;
 /// How often the clock is corrected.
 const CLOCK_ROUND: Duration = Duration::from_secs(1);
 const NO_THREADS: &str =
