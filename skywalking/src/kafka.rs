@@ -66,7 +66,7 @@ impl Kafka {
             sleep(backoff.next()).await;
         }
         if let Some((since, _)) = lost {
-            message!("Kafka is back after {} s", since.elapsed().as_secs());
+            message!("connected to Kafka after {} s", since.elapsed().as_secs());
         }
     }
 

@@ -57,6 +57,8 @@ struct State {
     channel: Channel,
     /// Index of the server.
     server: usize,
+    /// Whether it has ever answered, at any address.
+    was_reached: bool,
     lost: Option<Lost>,
     /// How often the server was lost and came back.
     returns: u32,
@@ -87,7 +89,7 @@ impl Link {
         let first = servers.first().ok_or_else(|| wrong("no address"))?;
         let channel = first.endpoint.connect_lazy();
         let authentication = options.authentication.as_deref().map(authentication).transpose()?;
-        let state = State { channel, server: 0, lost: None, returns: 0 };
+        let state = State { channel, server: 0, was_reached: false, lost: None, returns: 0 };
         Ok(Self { servers, authentication, state: RefCell::new(state), turn: Mutex::new(()) })
     }
 
@@ -170,8 +172,8 @@ impl Link {
                     self.worked();
                     return Err(Refused(status));
                 }
-                Ok(Err(status)) => self.failed(&text(&status)),
-                Err(_) => self.failed(&format!("no answer within {} s", ANSWER.as_secs())),
+                Ok(Err(status)) => self.failed(&text(&status), speaks_otherwise(&status)),
+                Err(_) => self.failed(&format!("no answer within {} s", ANSWER.as_secs()), true),
             }
         }
     }
@@ -182,14 +184,16 @@ impl Link {
 
     fn worked(&self) {
         let mut state = self.state.borrow_mut();
+        state.was_reached = true;
         if let Some(lost) = state.lost.take() {
             state.returns = state.returns.wrapping_add(1);
             let address = self.servers.get(state.server).map_or("", |server| &*server.address);
-            message!("{address} is back after {} s", lost.since.elapsed().as_secs());
+            message!("connected to {address} after {} s", lost.since.elapsed().as_secs());
         }
     }
 
-    fn failed(&self, why: &str) {
+    /// The server is lost. `is_other` if what listens there may be no gRPC server of this kind.
+    fn failed(&self, why: &str, is_other: bool) {
         let mut state = self.state.borrow_mut();
         let now = Instant::now();
         // Several calls may have failed at the same time.
@@ -197,8 +201,15 @@ impl Link {
             return;
         }
         let address = self.servers.get(state.server).map_or("", |server| &*server.address);
+        let was_reached = state.was_reached;
         let mut lost = state.lost.take().unwrap_or_else(|| {
-            message!("lost {address}: {why}; trying again");
+            let what = if was_reached { "lost" } else { "cannot reach" };
+            let hint = if is_other && !was_reached {
+                " (is it the server's gRPC port, usually 11800? does it want --tls, or --cert?)"
+            } else {
+                ""
+            };
+            message!("{what} {address}: {why}{hint}; trying again");
             Lost { since: now, backoff: Backoff::default(), next: now }
         });
         lost.next = now + lost.backoff.next();
@@ -225,6 +236,18 @@ fn is_answer(status: &Status) -> bool {
     );
     // A status that this side has made has a cause.
     !is_lost && status.source().is_none()
+}
+
+/// Whether a connection was made, but what listens there answers in another protocol.
+fn speaks_otherwise(status: &Status) -> bool {
+    use std::error::Error as _;
+    let causes = std::iter::successors(status.source(), |error| (**error).source());
+    // Errors of the system have a number, those of TLS are of this kind.
+    let mut errors = causes.filter_map(|error| error.downcast_ref::<std::io::Error>());
+    let is_known = |error: &std::io::Error| {
+        error.raw_os_error().is_some() || error.kind() == std::io::ErrorKind::InvalidData
+    };
+    status.source().is_some() && !errors.any(is_known)
 }
 
 /// The innermost cause says most: `Connection refused`.
@@ -320,6 +343,9 @@ mod tests {
         let status = Status::from_error(broken.into());
         assert!(!is_answer(&status));
         assert_eq!(text(&status), "broken pipe");
+        assert!(speaks_otherwise(&status));
+        let refused = std::io::Error::from_raw_os_error(111);
+        assert!(!speaks_otherwise(&Status::from_error(refused.into())));
         assert!(!is_answer(&Status::permission_denied("")));
     }
 }
