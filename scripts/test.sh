@@ -32,7 +32,8 @@ if [ -n "$full" ]; then
     compgen -G '/usr/lib/postgresql/*/bin/postgres' >/dev/null || install_package postgresql ||
         say "PostgreSQL is missing: install the Debian package postgresql"
     ensure mariadb-install-db mariadb-server || true
-    # test-classes/tests/skywalking.rs starts these.
+    # test-classes/tests/skywalking.rs starts these, and makes certificates.
+    ensure openssl openssl || true
     scripts/oap.sh --install
     scripts/kafka.sh --install
 fi
