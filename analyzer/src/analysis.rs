@@ -18,6 +18,7 @@ use crate::run::data::{RunData, read_run};
 use crate::run::exceptions::has_exceptions;
 use crate::run::lock_waits::has_lock_waits;
 use crate::run::names::Names;
+use crate::run::selected_rows::has_table;
 use crate::run::selection::{RecordsBecause, Selection};
 use crate::run::short_names::ShortName;
 use crate::run::traces::has_traces;
@@ -142,6 +143,7 @@ fn read(options: &Options, selected: &Selected, mut problems: Problems) -> Analy
     report.overview.slowest = of_overview.and_then(|(place, row)| {
         runs.get(place).and_then(|run| slowest::with_tree(run, place, &row, selection))
     });
+    report.overview.has_tasks = runs.iter().any(|run| has_table(run, Table::Tasks));
     report.slowest = slowest;
     if options.output.flame != Flame::Calls {
         // Whether there are recorded calls makes no difference.

@@ -72,6 +72,9 @@ fn report_has_the_program_s_times(jdk: &Jdk) {
         ["pay", "throwing", "pay"].iter().map(|line| times(&dialogue.ask(line))).collect();
     tprofiler_json(port, &["task", "--cancel=t"]);
     dialogue.end().expect_quiet_success("programs.Endpoints");
+    let first = analyze(&[folder]);
+    let next = first.lines().find(|line| line.starts_with("Next: ")).expect("what to run next");
+    assert!(next.contains(", --tasks, "), "{next}");
     let list = analyze(&["--tasks", folder]);
     assert!(
         list.contains("\nt  finished ") && list.contains(" (cancelled), 3 requests\n"),

@@ -120,6 +120,9 @@ fn next(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     if report.overview.slowest.is_some() {
         options.push("--slowest 5");
     }
+    if report.overview.has_tasks {
+        options.push("--tasks");
+    }
     if report.samples.cpu.total_ns > 0 {
         options.push("--flame cpu -o cpu.svg");
     }

@@ -26,6 +26,8 @@ pub struct Overview {
     pub recursion: Vec<(Method, Recursion)>,
     /// What recorded calls allocated, those with most of it first.
     pub allocated: Vec<(Method, AllocatedByCalls)>,
+    /// Whether there were profile tasks.
+    pub has_tasks: bool,
 }
 
 impl Overview {
@@ -39,6 +41,7 @@ impl Overview {
             slowest: None,
             recursion: most_recursive_first(sums.recursion),
             allocated,
+            has_tasks: false,
         }
     }
 }
