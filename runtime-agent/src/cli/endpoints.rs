@@ -45,6 +45,8 @@ impl Endpoints {
     /// The number of the first wrong line, and what is wrong.
     pub fn parse(text: &str) -> Result<Self, (usize, BadValue)> {
         let mut endpoints = Self::default();
+        // Some editors begin a file with this mark.
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         for (index, line) in text.lines().enumerate() {
             let line = line.trim();
             if !line.is_empty() && !line.starts_with('#') {
@@ -83,7 +85,7 @@ mod tests {
 
     #[test]
     fn a_name_has_methods() {
-        let text = "# shop\n\n/api/users = com.shop.UserController.list\n\
+        let text = "\u{feff}# shop\n\n/api/users = com.shop.UserController.list\n\
                     GET:/a?x=1 = com.shop.A.a,com.shop.B.*\r\n";
         let endpoints = Endpoints::parse(text).unwrap();
         let of = |name| {

@@ -29,7 +29,7 @@ pub(super) struct TaskArguments {
     /// A file with lines like: /api/users = com.shop.UserController.list
     #[arg(long, value_name = "FILE")]
     endpoints: Option<PathBuf>,
-    /// When to begin: the next 14:00 in the JVM's time zone, for example [default: now]
+    /// When to begin: +10m from now on, or the next 14:00 in the JVM's time zone, for example [default: now]
     #[arg(long, value_name = "TIME", value_parser = word)]
     start: Option<String>,
     /// How long to record, from 1m to 15m

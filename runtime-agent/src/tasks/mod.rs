@@ -267,7 +267,9 @@ impl Tasks {
 /// When a task begins, in unix nanoseconds.
 fn start_ns(start: Start, now_ns: u64) -> u64 {
     match start {
-        Start::Now => now_ns,
+        Start::In(after) => {
+            now_ns.saturating_add(u64::try_from(after.as_nanos()).unwrap_or(u64::MAX))
+        }
         Start::UnixMs(ms) => ms.saturating_mul(1_000_000).max(now_ns),
         Start::SecondOfDay(second) => {
             let seconds = (second + DAY_S - local_second_of_day()) % DAY_S;

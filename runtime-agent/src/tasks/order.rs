@@ -22,7 +22,8 @@ const MAX_SAMPLES: u32 = 9;
 /// When a task begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Start {
-    Now,
+    /// So long after the order.
+    In(Duration),
     /// At this moment, in unix milliseconds.
     UnixMs(u64),
     /// At the next such second of the local day.
@@ -55,7 +56,7 @@ impl TaskOrder {
             id: None,
             endpoint: String::new(),
             methods: Vec::new(),
-            start: Start::Now,
+            start: Start::In(Duration::ZERO),
             duration: Duration::from_secs(5 * 60),
             min_duration: Duration::ZERO,
             dump_period: MIN_DUMP_PERIOD,
@@ -162,6 +163,9 @@ fn parse_methods(value: &str) -> Result<Vec<Pattern>, BadValue> {
 }
 
 fn parse_start(value: &str) -> Result<Start, BadValue> {
+    if let Some(after) = value.strip_prefix('+') {
+        return parse_duration(after).map(Start::In).map_err(|error| error.of("start"));
+    }
     let of_day = value.contains(':').then(|| time_of_day(value)).flatten();
     let start = match of_day {
         Some(second) => Some(Start::SecondOfDay(second)),
@@ -169,7 +173,7 @@ fn parse_start(value: &str) -> Result<Start, BadValue> {
     };
     start.ok_or_else(|| {
         let shown = value.replace(is_unprintable, "?");
-        BadValue::new(shown, "is neither a time of the day like 14:00 nor unix milliseconds")
+        BadValue::new(shown, "is none of these: a time of the day like 14:00, a time from now on like +10m, unix milliseconds")
             .of("start")
     })
 }
@@ -184,7 +188,7 @@ mod tests {
         assert_eq!(order.methods, [Pattern::parse("com.shop.Order.pay").unwrap()]);
         assert_eq!(
             (order.duration.as_secs(), order.max_samples, order.start),
-            (300, 5, Start::Now)
+            (300, 5, Start::In(Duration::ZERO))
         );
         let text = "id=t-1 duration=2m min_duration=200ms  dump_period=20ms max_samples=9 \
                     start=14:00 methods=a.B.c,d.E.* endpoint=GET /api users";
@@ -195,6 +199,8 @@ mod tests {
         assert_eq!(order.check(), None);
         let ms = TaskOrder::parse("start=1790000000000 endpoint=a.B.c").unwrap();
         assert_eq!(ms.start, Start::UnixMs(1_790_000_000_000));
+        let later = TaskOrder::parse("start=+10m endpoint=a.B.c").unwrap();
+        assert_eq!(later.start, Start::In(Duration::from_secs(600)));
     }
 
     #[test]
@@ -212,7 +218,7 @@ mod tests {
             ("max_samples=many", "max_samples: 'many' is not a number"),
             (
                 "start=noon",
-                "start: 'noon' is neither a time of the day like 14:00 nor unix milliseconds",
+                "start: 'noon' is none of these: a time of the day like 14:00, a time from now on like +10m, unix milliseconds",
             ),
             ("id=", "id: must be 1 to 256 visible ASCII characters"),
             (
