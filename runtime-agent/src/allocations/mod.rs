@@ -8,7 +8,8 @@ use jvmti_bindings::env::{JniEnv, Jvmti};
 use jvmti_bindings::prelude::{jni, jvmti};
 use log_format::ids::JavaThreadId;
 
-use crate::jvm::{class_names, java_threads};
+use crate::jvm::class_names::{self, ClassNumber};
+use crate::jvm::java_threads;
 use crate::probe::thread::os_id;
 use crate::sampling::own_stack::OwnStack;
 use crate::sys::clock::{self, TimeOn, as_f64};
@@ -44,7 +45,7 @@ pub(crate) struct Allocation {
     pub os_id: u32,
     pub virtual_thread: Option<JavaThreadId>,
     /// The number of its class.
-    pub class: u32,
+    pub class: ClassNumber,
     /// How many objects, and how many bytes of them, it stands for.
     pub objects: f64,
     pub bytes: f64,

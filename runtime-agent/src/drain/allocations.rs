@@ -7,7 +7,7 @@ use crate::allocations::{self, Allocation};
 use crate::drain::hot_sums::HotSums;
 use crate::drain::samples::{Context, Samples};
 use crate::drain::seconds::{SampleCounter, SampleCounts, Seconds};
-use crate::jvm::class_names;
+use crate::jvm::class_names::{self, ClassNumber};
 use crate::log::run_log::Now;
 use crate::sampling::sampler::Sampler;
 use crate::sys::clock::{self, as_u64};
@@ -18,7 +18,7 @@ pub(super) const OBJECT_PARTS: i64 = 1_000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 struct Key {
     thread: ThreadId,
-    class: u32,
+    class: ClassNumber,
     stack: SampledStackId,
     path: StackId,
 }
@@ -38,7 +38,7 @@ pub(super) struct Allocations {
     /// How long they were sampled before the run began.
     sampled_before_ns: u64,
     /// Parts of objects, and bytes, by class.
-    pub(super) hot: HotSums<u32>,
+    pub(super) hot: HotSums<ClassNumber>,
 }
 
 impl Allocations {

@@ -9,21 +9,22 @@ use crate::drain::hot_sums::HotSums;
 use crate::drain::samples::{Context, Samples};
 use crate::exceptions::{self, Example};
 use crate::log::run_log::Now;
+use crate::probe::ClassHash;
 use crate::probe::throws::{self, Correction};
-use crate::probe::totals::{Added, UNSEEN};
+use crate::probe::totals::Added;
 use crate::sampling::sampler::Sampler;
 
 /// Most classes of a method that are counted in an interval. Exceptions of others count for [`OTHER`].
 const MOST_CLASSES: usize = 100;
 /// No class has this hash. Reports show it as `[other classes]`.
-const OTHER: u32 = 0;
+const OTHER: ClassHash = ClassHash::NONE;
 
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Exceptions {
     sums: Sums,
     /// Calls that they ended and how many began, by class and method.
-    pub(super) hot: HotSums<(u32, MethodId)>,
+    pub(super) hot: HotSums<(ClassHash, MethodId)>,
     /// What was lost when the run began.
     lost_before: u64,
     dropped_before: u64,
@@ -45,12 +46,12 @@ pub(crate) struct ExceptionFigures {
 /// By method and identity hash of the class. What is not written yet stays: a correction may come before the throw that
 /// it corrects.
 #[derive(Debug, Default)]
-struct Sums(HashMap<MethodId, HashMap<u32, Correction>>);
+struct Sums(HashMap<MethodId, HashMap<ClassHash, Correction>>);
 
 impl Sums {
-    fn add(&mut self, method: MethodId, class: u32, by: Correction) {
+    fn add(&mut self, method: MethodId, class: ClassHash, by: Correction) {
         // Nothing is written of these.
-        if class == UNSEEN {
+        if class == ClassHash::UNSEEN {
             return;
         }
         let classes = self.0.entry(method).or_default();
@@ -61,7 +62,11 @@ impl Sums {
     }
 
     /// Takes what can be written.
-    fn take_rows(&mut self, start_ns: u64, name: impl Fn(u32) -> String) -> Vec<ExceptionRow> {
+    fn take_rows(
+        &mut self,
+        start_ns: u64,
+        name: impl Fn(ClassHash) -> String,
+    ) -> Vec<ExceptionRow> {
         // Classes of different loaders may have one name.
         let mut named: BTreeMap<(MethodId, String), Correction> = BTreeMap::new();
         self.0.retain(|method, classes| {
@@ -117,11 +122,11 @@ impl Exceptions {
         began > 0
     }
 
-    fn add_to_sums(&mut self, method: MethodId, class: u32, by: Correction) {
+    fn add_to_sums(&mut self, method: MethodId, class: ClassHash, by: Correction) {
         self.sums.add(method, class, by);
         // What only passes methods is many times as much.
         let key = (class, method);
-        if class != UNSEEN && (by.began != 0 || self.hot.has(key)) {
+        if class != ClassHash::UNSEEN && (by.began != 0 || self.hot.has(key)) {
             self.hot.add(key, by.thrown, by.began);
         }
     }
@@ -191,7 +196,8 @@ mod tests {
 
     fn rows(sums: &mut Sums) -> Vec<(String, u64, u64)> {
         // Two classes have one name.
-        let name = |class: u32| format!("C{}", if class == 9 { 8 } else { class });
+        let name =
+            |class: ClassHash| format!("C{}", if class.bits() == 9 { 8 } else { class.bits() });
         let rows = sums.take_rows(70, name).into_iter();
         rows.map(|row| (row.class, row.thrown, row.began)).collect()
     }
@@ -204,19 +210,19 @@ mod tests {
     fn a_correction_may_come_before_what_it_corrects() {
         let mut sums = Sums::default();
         let by = |thrown, began| Correction { thrown, began };
-        sums.add(METHOD, 7, by(5, 0));
+        sums.add(METHOD, ClassHash::new(7), by(5, 0));
         // One more throw is of the class 8, and not counted for 7 yet.
-        sums.add(METHOD, 7, by(-1, -1));
-        sums.add(METHOD, 8, by(1, 1));
-        sums.add(METHOD, 9, by(2, 0));
+        sums.add(METHOD, ClassHash::new(7), by(-1, -1));
+        sums.add(METHOD, ClassHash::new(8), by(1, 1));
+        sums.add(METHOD, ClassHash::new(9), by(2, 0));
         assert_eq!(rows(&mut sums), [row("C7", 4, 0), row("C8", 3, 1)]);
-        sums.add(METHOD, 7, by(1, 1));
+        sums.add(METHOD, ClassHash::new(7), by(1, 1));
         assert_eq!(rows(&mut sums), [row("C7", 1, 0)]);
         // None was counted at all.
-        sums.add(METHOD, 7, by(-2, -1));
-        sums.add(METHOD, UNSEEN, by(4, 0));
+        sums.add(METHOD, ClassHash::new(7), by(-2, -1));
+        sums.add(METHOD, ClassHash::UNSEEN, by(4, 0));
         assert_eq!(rows(&mut sums), []);
-        sums.add(METHOD, 7, by(2, 1));
+        sums.add(METHOD, ClassHash::new(7), by(2, 1));
         assert_eq!(rows(&mut sums), []);
         assert!(sums.0.is_empty(), "{sums:?}");
     }
@@ -226,9 +232,9 @@ mod tests {
         let mut sums = Sums::default();
         let one = Correction { thrown: 1, began: 1 };
         for class in 10..310 {
-            sums.add(METHOD, class, one);
+            sums.add(METHOD, ClassHash::new(class), one);
         }
-        sums.add(MethodId::new(4), 5_000, one);
+        sums.add(MethodId::new(4), ClassHash::new(5_000), one);
         let rows = rows(&mut sums);
         assert_eq!(rows.len(), 102);
         assert!(rows.contains(&row("C0", 200, 200)) && rows.contains(&row("C5000", 1, 1)));

@@ -7,7 +7,7 @@ use log_format::rows::{LockRow, LockWaitRow, counter};
 
 use crate::drain::hot_sums::HotSums;
 use crate::drain::samples::{Context, Samples};
-use crate::jvm::class_names;
+use crate::jvm::class_names::{self, ClassNumber};
 use crate::locks::{self, Counts, LongWait, Owner};
 use crate::log::run_log::Now;
 use crate::probe::time_sum::TimeSum;
@@ -21,9 +21,9 @@ pub(super) struct LockWaits {
     before: Counts,
     over_budget: u64,
     /// All waits of the interval, by the lock's class and the method.
-    sums: HashMap<(u32, MethodId), TimeSum>,
+    sums: HashMap<(ClassNumber, MethodId), TimeSum>,
     /// Those for locks: how many, and their time.
-    pub(super) hot: HotSums<(u32, MethodId)>,
+    pub(super) hot: HotSums<(ClassNumber, MethodId)>,
 }
 
 impl LockWaits {
@@ -55,7 +55,7 @@ impl LockWaits {
 
     /// Approximate memory that they use.
     pub(super) fn bytes(&self) -> usize {
-        self.sums.capacity() * size_of::<((u32, MethodId), TimeSum)>() + self.hot.bytes()
+        self.sums.capacity() * size_of::<((ClassNumber, MethodId), TimeSum)>() + self.hot.bytes()
     }
 
     /// Counts waits that are not written, to leave the hour's budget to recorded calls.

@@ -7,7 +7,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use jvmti_bindings::env::JniEnv;
 use jvmti_bindings::prelude::jni;
 
-use crate::jvm::{class_names, java_threads};
+use crate::jvm::class_names::{self, ClassNumber};
+use crate::jvm::java_threads;
+use crate::probe::ClassHash;
 
 /// Slots of the table, a power of two. Classes that find none of [`TRIES`] free have no number.
 const SLOTS: usize = 4_096;
@@ -16,8 +18,8 @@ const TRIES: usize = 16;
 /// In the upper half a hash, in the lower one the number; 0 is free, because numbers begin with 1.
 static TABLE: [AtomicU64; SLOTS] = [const { AtomicU64::new(0) }; SLOTS];
 
-fn slots(hash: u32) -> impl Iterator<Item = &'static AtomicU64> {
-    let first = hash.wrapping_mul(0x9e37_79b9) as usize;
+fn slots(hash: ClassHash) -> impl Iterator<Item = &'static AtomicU64> {
+    let first = hash.bits().wrapping_mul(0x9e37_79b9) as usize;
     (first..first + TRIES).filter_map(|index| TABLE.get(index % SLOTS))
 }
 
@@ -27,11 +29,11 @@ const fn halves(slot: u64) -> (u32, u32) {
 }
 
 /// The number of the class with this hash, if it has one.
-fn known(hash: u32) -> Option<u32> {
+fn known(hash: ClassHash) -> Option<ClassNumber> {
     for slot in slots(hash) {
         match halves(slot.load(Ordering::Acquire)) {
             (_, 0) => return None,
-            (of, number) if of == hash => return Some(number),
+            (of, number) if of == hash.bits() => return Some(ClassNumber::from_bits(number)),
             _ => {}
         }
     }
@@ -39,15 +41,15 @@ fn known(hash: u32) -> Option<u32> {
 }
 
 /// The name of the class with this hash.
-pub(crate) fn name(hash: u32) -> String {
-    class_names::name(known(hash).unwrap_or(0))
+pub(crate) fn name(hash: ClassHash) -> String {
+    class_names::name(known(hash).unwrap_or(ClassNumber::NONE))
 }
 
 /// Notes the name of an object's class, if there is room.
 ///
 /// # Safety
 /// `object` is a live reference of this thread, and `hash` the identity hash of its class.
-pub(super) unsafe fn know(jni: &JniEnv, hash: u32, object: jni::jobject) {
+pub(super) unsafe fn know(jni: &JniEnv, hash: ClassHash, object: jni::jobject) {
     let is_full = || slots(hash).all(|slot| slot.load(Ordering::Relaxed) != 0);
     if known(hash).is_some() || is_full() {
         return;
@@ -55,16 +57,16 @@ pub(super) unsafe fn know(jni: &JniEnv, hash: u32, object: jni::jobject) {
     let Some(jvmti) = java_threads::get_jvmti() else { return };
     // SAFETY: the caller guarantees the reference.
     let number = unsafe { class_names::number(&jvmti, jni, object) };
-    if number != 0 {
+    if number != ClassNumber::NONE {
         put(hash, number);
     }
 }
 
-fn put(hash: u32, number: u32) {
-    let new = u64::from(hash) << 32 | u64::from(number);
+fn put(hash: ClassHash, number: ClassNumber) {
+    let new = u64::from(hash.bits()) << 32 | u64::from(number.bits());
     for slot in slots(hash) {
         match slot.compare_exchange(0, new, Ordering::AcqRel, Ordering::Acquire) {
-            Err(other) if halves(other).0 != hash => {}
+            Err(other) if halves(other).0 != hash.bits() => {}
             _ => return,
         }
     }
@@ -77,6 +79,8 @@ mod tests {
     #[test]
     fn classes_are_found_by_their_hashes() {
         let [slots, tries] = [SLOTS, TRIES].map(|number| u32::try_from(number).unwrap());
+        let known = |hash| known(ClassHash::new(hash)).map(ClassNumber::bits);
+        let put = |hash, number| put(ClassHash::new(hash), ClassNumber::from_bits(number));
         assert_eq!(known(77), None);
         put(77, 3);
         put(77, 3);

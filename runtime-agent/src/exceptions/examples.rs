@@ -9,9 +9,9 @@ use jvmti_bindings::prelude::jni;
 use log_format::ids::JavaThreadId;
 use log_format::writer::one_line;
 
-use crate::probe::Left;
 use crate::probe::stack::method_of;
 use crate::probe::thread::os_id;
+use crate::probe::{ClassHash, Left};
 use crate::sampling::own_stack::OwnStack;
 use crate::sys::clock;
 use crate::sys::memory::Account;
@@ -33,7 +33,7 @@ pub(crate) struct Example {
     pub os_id: u32,
     pub virtual_thread: Option<JavaThreadId>,
     /// The identity hash of its class.
-    pub class: u32,
+    pub class: ClassHash,
     /// Empty if there is none, or messages are off.
     pub message: String,
     /// From the method that it left.
@@ -80,7 +80,7 @@ pub(crate) fn begin_interval() {
 /// `thrown` is a live reference of this thread.
 pub(super) unsafe fn add(jni: &JniEnv, left: Left, thrown: jni::jobject, with_message: bool) {
     let Left { probe_id, class, .. } = left;
-    let key = u64::from(class) << 32 | u64::from(method_of(probe_id).get());
+    let key = u64::from(class.bits()) << 32 | u64::from(method_of(probe_id).get());
     if HAVE.contains(key) || HAVE.len() >= MOST_IN_INTERVAL {
         return;
     }
@@ -97,7 +97,7 @@ pub(super) unsafe fn add(jni: &JniEnv, left: Left, thrown: jni::jobject, with_me
     }
 }
 
-fn example(jni: &JniEnv, probe_id: u32, class: u32, message: String) -> Option<Example> {
+fn example(jni: &JniEnv, probe_id: u32, class: ClassHash, message: String) -> Option<Example> {
     let (virtual_thread, mut stack) = OwnStack::read_in_probe(jni)?;
     stack.shadow.try_reserve_exact(1).ok()?;
     stack.shadow.push(probe_id);

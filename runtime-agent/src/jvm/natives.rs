@@ -5,7 +5,7 @@ use jvmti_bindings::prelude::jni;
 
 use crate::exceptions;
 use crate::jvm::java_threads;
-use crate::probe::{self, Entry, Thrown};
+use crate::probe::{self, ClassHash, Entry, Thrown};
 use crate::traces;
 
 /// `private static native void start0(int)`
@@ -73,7 +73,8 @@ pub extern "system" fn Java_java_lang__00024TProfiler_threw0(
     thrown: jni::jobject,
 ) {
     let [of, exception] = [class_hash, hash].map(jni::jint::cast_unsigned);
-    if !probe::threw_plain(method.cast_unsigned(), Thrown { class: of, exception }) {
+    if !probe::threw_plain(method.cast_unsigned(), Thrown { class: ClassHash::new(of), exception })
+    {
         threw_other(env, class, method, class_hash, hash, thrown);
     }
 }
@@ -89,8 +90,10 @@ extern "system" fn threw_other(
     hash: jni::jint,
     thrown: jni::jobject,
 ) {
-    let [class, exception] = [class_hash, hash].map(jni::jint::cast_unsigned);
-    if let Some(left) = probe::threw(method.cast_unsigned(), Thrown { class, exception }) {
+    let [of, exception] = [class_hash, hash].map(jni::jint::cast_unsigned);
+    if let Some(left) =
+        probe::threw(method.cast_unsigned(), Thrown { class: ClassHash::new(of), exception })
+    {
         // SAFETY: the JVM passes the thread's environment and a live reference.
         unsafe { exceptions::left(env, left, thrown) };
     }

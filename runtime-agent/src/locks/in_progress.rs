@@ -7,6 +7,7 @@ use jvmti_bindings::env::JniEnv;
 use jvmti_bindings::prelude::jni;
 use log_format::ids::{JavaThreadId, MethodId};
 
+use crate::jvm::class_names::ClassNumber;
 pub(crate) use crate::jvm::thread_key::ThreadKey as Key;
 use crate::sys::memory::sharded::Sharded;
 
@@ -28,7 +29,7 @@ pub(crate) struct InProgress {
     /// The `JavaThread` that waits, or 0.
     pub java_thread: usize,
     /// The number of the lock's class.
-    pub class: u32,
+    pub class: ClassNumber,
     /// The innermost measured call.
     pub method: MethodId,
     pub owner: Owner,

@@ -6,6 +6,7 @@ use log_format::rows::LockKind;
 
 use super::in_progress::{InProgress, Key, Owner};
 use super::kinds;
+use crate::jvm::class_names::ClassNumber;
 use crate::probe::thread::os_id;
 use crate::sampling::own_stack::OwnStack;
 use crate::sys::memory::Account;
@@ -25,7 +26,7 @@ pub(crate) struct LongWait {
     /// The kernel's number of the thread.
     pub os_id: u32,
     pub key: Key,
-    pub class: u32,
+    pub class: ClassNumber,
     pub owner: Owner,
     pub stack: OwnStack,
 }

@@ -13,7 +13,7 @@ use log_format::rows::LockKind;
 use super::in_progress::Key;
 use super::waits::EndedWait;
 use super::{kinds, waits};
-use crate::jvm::class_names;
+use crate::jvm::class_names::{self, ClassNumber};
 use crate::jvm::java_threads::{self, boot_class};
 use crate::probe;
 use crate::probe::mounts;
@@ -28,9 +28,9 @@ struct Members {
     ownable: jni::jclass,
     owner: jni::jfieldID,
     /// Numbers of classes: one that is ownable and no lock, one that is a lock and not ownable, and none.
-    latch: u32,
-    stamped: u32,
-    none: u32,
+    latch: ClassNumber,
+    stamped: ClassNumber,
+    none: ClassNumber,
 }
 
 // SAFETY: global references and field ids are valid on every thread.
@@ -181,7 +181,7 @@ impl Members {
     ///
     /// # Safety
     /// `blocker` is a live reference of this thread, or null.
-    unsafe fn number(&self, jvmti: &Jvmti, jni: &JniEnv, blocker: jni::jobject) -> u32 {
+    unsafe fn number(&self, jvmti: &Jvmti, jni: &JniEnv, blocker: jni::jobject) -> ClassNumber {
         if blocker.is_null() {
             return kinds::with_kind(self.none, LockKind::Park);
         }

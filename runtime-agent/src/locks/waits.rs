@@ -13,7 +13,8 @@ use sampling_handler::signal;
 use super::in_progress::{self, InProgress, Key, Owner};
 use super::kinds::kind;
 use super::{long_waits, sums};
-use crate::jvm::{class_names, java_threads};
+use crate::jvm::class_names::{self, ClassNumber};
+use crate::jvm::java_threads;
 use crate::probe::stack::method_of;
 use crate::sys::clock::{self, TimeOn};
 
@@ -152,7 +153,7 @@ pub(super) unsafe fn begin_wait(
     key: Key,
     began: u64,
     java_thread: usize,
-    class: u32,
+    class: ClassNumber,
     object: jni::jobject,
 ) {
     let method = method_of(signal::own_innermost());
@@ -173,7 +174,7 @@ pub(super) unsafe fn begin_wait(
 }
 
 /// Whether another thread may have what is waited for.
-pub(crate) fn may_have_owner(class: u32) -> bool {
+pub(crate) fn may_have_owner(class: ClassNumber) -> bool {
     kind(class) != LockKind::Park
 }
 

@@ -73,7 +73,7 @@ pub(crate) use self::thresholds::{
     assign as assign_threshold, forget_thresholds, lowest_threshold_ns, raise_thresholds,
     renew_ticks, set_least_in_requests_ns, set_numbered_ns, set_threshold_ns, threshold_ns_of,
 };
-pub(crate) use self::thrown::Thrown;
+pub(crate) use self::thrown::{ClassHash, Thrown};
 pub(crate) use self::throws::Left;
 use crate::sys::clock::{self, ClockChoice};
 

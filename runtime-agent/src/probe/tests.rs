@@ -103,7 +103,7 @@ pub(super) fn leave_by(probe_id: u32, thrown: Thrown) -> Option<Left> {
 
 /// Ends a call by some exception.
 pub(super) fn threw(probe_id: u32) {
-    leave_by(probe_id, Thrown { class: 7, exception: 11 });
+    leave_by(probe_id, Thrown { class: ClassHash::new(7), exception: 11 });
 }
 
 #[test]

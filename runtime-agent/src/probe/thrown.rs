@@ -2,11 +2,28 @@
 
 use std::cell::Cell;
 
+/// The identity hash of an exception's class, below 2^31; [`NONE`](Self::NONE) if it is not known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct ClassHash(u32);
+
+impl ClassHash {
+    pub(crate) const NONE: Self = Self(0);
+    /// Instead of a class: no probe saw the exception. No class has this hash, but by chance.
+    pub(crate) const UNSEEN: Self = Self(1);
+
+    pub(crate) const fn new(hash: u32) -> Self {
+        Self(hash)
+    }
+
+    pub(crate) const fn bits(self) -> u32 {
+        self.0
+    }
+}
+
 /// An exception that leaves a call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Thrown {
-    /// The identity hash of its class, below 2^31.
-    pub class: u32,
+    pub class: ClassHash,
     /// Its own: its address would change with each garbage collection.
     pub exception: u32,
 }
@@ -59,7 +76,7 @@ mod tests {
     #[test]
     fn an_exception_is_remembered_while_seven_others_are_thrown() {
         let last = LastThrown::default();
-        let thrown = |exception| Thrown { class: 9, exception };
+        let thrown = |exception| Thrown { class: ClassHash(9), exception };
         // A call that began at 10: one exception is on its way, and others are caught meanwhile, some twice.
         assert!(last.note(thrown(1), 10, 20));
         for other in 2..=8 {

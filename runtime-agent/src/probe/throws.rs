@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use super::own::Own;
 use super::stack::method_of;
 use super::thread::OwnThread;
-use super::thrown::Thrown;
-use super::totals::{MethodTotals, UNSEEN, WANTED};
+use super::thrown::{ClassHash, Thrown};
+use super::totals::MethodTotals;
 use log_format::ids::MethodId;
 
 use crate::sys::memory::sharded::Sharded;
@@ -20,8 +20,7 @@ use crate::sys::memory::sharded::Sharded;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Left {
     pub probe_id: u32,
-    /// The identity hash of its class.
-    pub class: u32,
+    pub class: ClassHash,
     /// Whether the exception came out of no other measured call.
     pub began: bool,
 }
@@ -55,22 +54,22 @@ pub(crate) fn lost() -> u64 {
 }
 
 /// Takes the corrections since the last call: class, method and what is to be added.
-pub(crate) fn take_corrections() -> Vec<(u32, MethodId, Correction)> {
+pub(crate) fn take_corrections() -> Vec<(ClassHash, MethodId, Correction)> {
     let halves = |(key, correction): (u64, Correction)| {
         let [method, class] = [key >> 32, key & 0xffff_ffff].map(|half| half.try_into().ok());
-        Some((class?, MethodId::new(method?), correction))
+        Some((ClassHash::new(class?), MethodId::new(method?), correction))
     };
     CORRECTIONS.take_all().into_iter().filter_map(halves).collect()
 }
 
 /// Moves a throw from one class to another, or to none.
-fn correct(method: MethodId, from: u32, to: Option<u32>, began: bool) {
+fn correct(method: MethodId, from: ClassHash, to: Option<ClassHash>, began: bool) {
     if !are_counted() {
         return;
     }
-    let add = |class: u32, sign: i64| {
+    let add = |class: ClassHash, sign: i64| {
         // The lower half chooses the shard: many threads throw from one method.
-        let key = u64::from(method.get()) << 32 | u64::from(class);
+        let key = u64::from(method.get()) << 32 | u64::from(class.bits());
         CORRECTIONS.change_or_insert(key, Correction::default(), |correction| {
             correction.thrown += sign;
             correction.began += if began { sign } else { 0 };
@@ -108,13 +107,13 @@ pub(super) fn note(
     now: u64,
 ) -> Option<Left> {
     let began = note_thrown(own, totals, start_ticks, thrown, now);
-    let class = totals.class();
-    if class == thrown.class || totals.is_of_lost_calls() {
+    // With the mark of a wanted example, it is another.
+    if totals.class_bits() == thrown.class.bits() || totals.is_of_lost_calls() {
         return None;
     }
     let left = Left { probe_id, class: thrown.class, began };
-    match class & !WANTED {
-        0 => totals.set_class(left.class),
+    match totals.class() {
+        ClassHash::NONE => totals.set_class(left.class),
         same if same == left.class => {
             if !left.began {
                 return None;
@@ -130,9 +129,9 @@ pub(super) fn note(
 
 /// Notes that an exception leaves a call of this method, of which nothing is known.
 pub(super) fn note_unseen(totals: Own<'_, MethodTotals>, method: MethodId) {
-    match totals.class() & !WANTED {
-        0 => totals.set_class(UNSEEN),
-        UNSEEN => {}
+    match totals.class() {
+        ClassHash::NONE => totals.set_class(ClassHash::UNSEEN),
+        ClassHash::UNSEEN => {}
         first => correct(method, first, None, false),
     }
 }

@@ -16,6 +16,7 @@ use rewriter::probe::OFFLINE;
 
 use super::buckets::KEPT_BUCKETS;
 use super::own::Own;
+use super::thrown::ClassHash;
 use super::traced;
 use log_format::ids::MethodId;
 
@@ -27,7 +28,7 @@ use crate::sys::memory::Account;
 #[derive(Debug)]
 pub(crate) struct MethodTotals {
     method: u32,
-    /// The identity hash of the class for which throws count (see `throws`): 0 before the first, [`UNSEEN`] if the first
+    /// The identity hash of the class for which throws count (see `throws`): 0 before the first, [`ClassHash::UNSEEN`] if the first
     /// was not seen. With [`WANTED`], an example is wanted.
     class: AtomicU32,
     /// Calls that the thread has put on its stack, and calls that it has taken off again. If they are equal, none is on
@@ -62,9 +63,7 @@ fn add_one(counter: &AtomicU32) {
 }
 
 /// Set in the class of a method's throws if an example is wanted. Identity hashes have 31 bits.
-pub(super) const WANTED: u32 = 1 << 31;
-/// Instead of a class: no probe saw the first exception. No class has this hash, but by chance.
-pub(crate) const UNSEEN: u32 = 1;
+const WANTED: u32 = 1 << 31;
 
 /// Counts a call. A reader that sees the count sees the call's times.
 #[inline]
@@ -132,13 +131,19 @@ impl Own<'_, MethodTotals> {
 
     /// The class for which throws count; see the field.
     #[inline]
-    pub(super) fn class(self) -> u32 {
+    pub(super) fn class(self) -> ClassHash {
+        ClassHash::new(self.class_bits() & !WANTED)
+    }
+
+    /// The same, marked if an example is wanted.
+    #[inline]
+    pub(super) fn class_bits(self) -> u32 {
         self.class.load(Ordering::Relaxed)
     }
 
     /// Sets it, once, or takes back that an example is wanted.
-    pub(super) fn set_class(self, class: u32) {
-        self.class.store(class, Ordering::Relaxed);
+    pub(super) fn set_class(self, class: ClassHash) {
+        self.class.store(class.bits(), Ordering::Relaxed);
     }
 
     /// Whether these are the statistics of calls for which there was no memory.
@@ -201,7 +206,7 @@ pub(crate) struct Added {
     pub throws: u64,
     /// Of them, those whose exception came out of no other measured call, and the class for which all count.
     pub began: u64,
-    pub class: u32,
+    pub class: ClassHash,
     pub total_ticks: u64,
     pub self_ticks: u64,
     /// The longest call.
@@ -291,7 +296,7 @@ impl<'r> MethodReader<'r> {
         let throws = throws.min(calls);
         let began = began.min(throws);
         (added.throws, added.began) = (throws.into(), began.into());
-        added.class = totals.class.load(Ordering::Relaxed) & !WANTED;
+        added.class = ClassHash::new(totals.class.load(Ordering::Relaxed) & !WANTED);
         let (throws, began) =
             (before.throws.wrapping_add(throws), before.began.wrapping_add(began));
         added.total_ticks = total_ticks.wrapping_sub(before.total_ticks);

@@ -12,6 +12,7 @@ use log_format::rows::LockKind;
 
 use super::own_stack::OwnStack;
 use super::thread_list::ThreadList;
+use crate::jvm::class_names::ClassNumber;
 use crate::jvm::java_threads;
 use crate::locks::{self, InProgress, Key, Owner};
 use crate::sys::clock;
@@ -42,7 +43,7 @@ pub(super) struct Owners<'j> {
     asked: usize,
     asked_short: usize,
     /// The same by the class of the lock.
-    asked_of: HashMap<u32, usize>,
+    asked_of: HashMap<ClassNumber, usize>,
     /// Where owners were, by the thread that waits and when it began to.
     stacks: HashMap<(Key, u64), OwnStack>,
 }

@@ -12,10 +12,11 @@ use crate::drain::time_slices::Period;
 use crate::exceptions;
 use crate::jvm::class_names;
 use crate::log::run_log::Now;
+use crate::probe::ClassHash;
 
 /// Sums by the name of the class: classes of different loaders may have one name, and those without one are `[other
 /// classes]`.
-fn by_name(sums: Vec<((u32, MethodId), EventSum)>) -> Vec<((String, MethodId), EventSum)> {
+fn by_name(sums: Vec<((ClassHash, MethodId), EventSum)>) -> Vec<((String, MethodId), EventSum)> {
     let mut named: HashMap<(String, MethodId), EventSum> = HashMap::new();
     for ((class, method), sum) in sums {
         named.entry((exceptions::name(class), method)).or_default().add(sum);
