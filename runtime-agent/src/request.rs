@@ -21,7 +21,8 @@ use crate::instrument::guards::Muting;
 use crate::instrument::method_states::MethodStates;
 use crate::instrument::methods::Method;
 use crate::log::LogFigures;
-use crate::overhead::{Millionths, OverheadFigures, Throttled};
+use crate::options::CpuShare;
+use crate::overhead::{OverheadFigures, Throttled};
 use crate::sampling::off_cpu::ThreadNow;
 use crate::self_test;
 use crate::tasks::TaskCommand;
@@ -68,7 +69,7 @@ pub(crate) enum Request {
     /// Mute the methods that a pattern names, or unmute them.
     Mute(Pattern, bool),
     /// Set the overhead budget, or remove it.
-    Overhead(Option<Millionths>),
+    Overhead(Option<CpuShare>),
     /// Sample allocations with so many bytes in between, or none.
     Alloc(Option<u64>),
     /// Take the stack of one in so many calls of the methods that a pattern names; with 0, of none.

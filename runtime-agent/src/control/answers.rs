@@ -24,7 +24,7 @@ use crate::instrument::methods::Method;
 use crate::instrument::postponed::Postponed;
 use crate::log::LogFigures;
 use crate::options::alloc_text;
-use crate::options::{megabytes_text, overhead_text, thresholds_text, traces_text};
+use crate::options::{CpuShare, megabytes_text, share_text, thresholds_text, traces_text};
 use crate::overhead::{OverheadFigures, Throttled};
 use crate::request::{Found, MemoryFigures, Reply, Status};
 use crate::sampling::sampler::TimerFigures;
@@ -198,8 +198,8 @@ fn add_trace_figures(answer: &mut Answer, sampling: &SamplingFigures) {
 /// Adds the budget, how much of it is used, and how many methods are throttled.
 fn add_overhead(answer: &mut Answer, overhead: &OverheadFigures) {
     let OverheadFigures { budget, share, throttled_methods, call_ns, is_sampled, .. } = *overhead;
-    answer.line("overhead budget", overhead_text(budget));
-    answer.value("overhead_budget", budget.map(|millionths| f64::from(millionths) / 1e6));
+    answer.line("overhead budget", share_text(budget));
+    answer.value("overhead_budget", budget.map(CpuShare::of_one));
     answer.line("overhead estimated", format!("{:.2}%", share * 100.0));
     answer.value("overhead_estimated", share);
     let by = if is_sampled { "by samples" } else { "assumed" };
@@ -418,7 +418,7 @@ fn add_options(answer: &mut Answer, status: &Status, options: &BTreeMap<String, 
     let mut set = |key: &str, value: String| options.insert(key.to_owned(), value);
     set("threshold", thresholds_text(*all_ns, own));
     set("trace", traces_text(&status.recording.traces));
-    set("overhead", overhead_text(status.overhead.budget));
+    set("overhead", share_text(status.overhead.budget));
     set("max_memory", limit::text(status.memory.max_bytes));
     set("max_mb_per_hour", megabytes_text(status.log.hour_budget));
     if status.clock.source == "monotonic" {

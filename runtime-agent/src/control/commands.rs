@@ -224,6 +224,7 @@ pub(super) fn of_tprofiler(word: &str) -> Option<Request> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::options::CpuShare;
 
     fn request(line: &str) -> Option<Request> {
         parse(line).unwrap_or_else(|e| panic!("{line}: {e:?}")).request
@@ -247,7 +248,10 @@ mod tests {
         assert_eq!(request("mute com.shop.*"), Some(Request::Mute(pattern.clone(), true)));
         assert_eq!(request("unmute  com.shop.*"), Some(Request::Mute(pattern, false)));
         assert_eq!(request("overhead"), Some(Request::Throttled));
-        assert_eq!(request("overhead 0.5%"), Some(Request::Overhead(Some(5_000))));
+        assert_eq!(
+            request("overhead 0.5%"),
+            Some(Request::Overhead(Some(CpuShare::from_millionths(5_000))))
+        );
         assert_eq!(request("overhead off"), Some(Request::Overhead(None)));
         assert_eq!(request("alloc"), Some(Request::Status));
         assert_eq!(request("alloc 512k"), Some(Request::Alloc(Some(512 << 10))));

@@ -4,12 +4,12 @@
 //! Every source becomes a list of settings, the weakest source first. [`table`] knows the keys.
 
 mod alloc;
+mod cpu_share;
 pub(crate) mod engine;
 mod fault;
 mod file;
 mod log_limits;
 pub mod option_table;
-mod overhead;
 mod properties;
 pub(crate) mod retransform;
 mod self_tests;
@@ -27,10 +27,10 @@ use strsim::osa_distance;
 use thiserror::Error;
 
 pub(crate) use self::alloc::{alloc_text, parse_alloc};
+pub(crate) use self::cpu_share::{CpuShare, parse_overhead, share_text};
 use self::file::{is_of_tprofiler, read_file};
 pub(crate) use self::log_limits::megabytes_text;
 use self::option_table::OPTIONS;
-pub(crate) use self::overhead::{overhead_text, parse_overhead};
 pub use self::self_tests::{Pretend, ProbeChoice, Trick};
 use self::setting::Setting;
 pub use self::values::{

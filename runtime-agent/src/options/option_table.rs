@@ -10,10 +10,10 @@ use log_format::pattern::Pattern;
 use log_format::units::{self, parse_duration};
 
 use super::alloc::{alloc_text, parse_alloc};
+use super::cpu_share::{parse_overhead, parse_share, share_text};
 use super::engine::Engine;
 use super::fault::Fault;
 use super::log_limits::{compression, compression_text, megabytes, megabytes_text};
-use super::overhead::{overhead_text, parse_overhead, parse_share};
 use super::retransform::Retransform;
 use super::self_tests::ProbeChoice;
 use super::values::{
@@ -189,7 +189,7 @@ pub const OPTIONS: &[OptionDef] = &[
             options.limits.overhead = parse_overhead(value)?;
             Ok(())
         },
-        show: |options| overhead_text(options.limits.overhead),
+        show: |options| share_text(options.limits.overhead),
     },
     OptionDef {
         key: "cpu",
@@ -309,7 +309,7 @@ pub const OPTIONS: &[OptionDef] = &[
             options.sampling.cap = parse_share("sampler_cap", "1%", value)?;
             Ok(())
         },
-        show: |options| overhead_text(options.sampling.cap),
+        show: |options| share_text(options.sampling.cap),
     },
     OptionDef {
         key: "engine",

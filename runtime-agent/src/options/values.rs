@@ -10,10 +10,10 @@ use log_format::pattern::Pattern;
 use log_format::units::{self, parse_duration};
 use log_format::writer::is_unprintable;
 
+use super::cpu_share::CpuShare;
 use super::engine::Engine;
 use super::fault::Fault;
 use super::log_limits::BYTES_PER_MB;
-use super::overhead;
 use super::retransform::Retransform;
 use super::self_tests::{Pretend, ProbeChoice};
 use crate::instrument::filters::Filters;
@@ -103,15 +103,15 @@ impl Default for RecordingOptions {
 /// What the agent may take of the process's CPU time and memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CostLimits {
-    /// The share of the process's CPU time that probes may take, in millionths; `None` for no limit.
-    pub overhead: Option<u32>,
+    /// The share of the process's CPU time that probes may take; `None` for no limit.
+    pub overhead: Option<CpuShare>,
     /// Bytes of memory that may grow with threads and calls; `None` for a share of the available memory.
     pub memory: Option<u64>,
 }
 
 impl Default for CostLimits {
     fn default() -> Self {
-        Self { overhead: Some(overhead::DEFAULT), memory: None }
+        Self { overhead: Some(CpuShare::from_millionths(20_000)), memory: None }
     }
 }
 
@@ -132,8 +132,8 @@ pub struct SamplingOptions {
     pub sql_literals: bool,
     /// How many bytes are between two sampled allocations; `None` for none.
     pub alloc: Option<u64>,
-    /// The most of the CPU time that samples may take, in millionths; `None` for no cap.
-    pub cap: Option<u32>,
+    /// The most of the CPU time that samples may take; `None` for no cap.
+    pub cap: Option<CpuShare>,
     /// What interrupts threads; `None` for the best that the kernel allows.
     pub engine: Option<Engine>,
 }
@@ -148,7 +148,7 @@ impl Default for SamplingOptions {
             sql: None,
             sql_literals: false,
             alloc: None,
-            cap: Some(10_000),
+            cap: Some(CpuShare::from_millionths(10_000)),
             engine: None,
         }
     }

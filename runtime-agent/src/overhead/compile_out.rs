@@ -4,6 +4,7 @@
 //! compiled-out method costs nothing in code that the JIT compiles from then on. It cannot be measured again unless
 //! that code is discarded, so a method is compiled out only if its guard would cost too much.
 
+use crate::options::CpuShare;
 use log_format::ids::MethodId;
 
 use super::startup::FASTER;
@@ -32,7 +33,7 @@ impl Overhead {
     /// throttled just now and are not compiled yet: the guards of others stay in the compiled code.
     pub(crate) fn compile_out(&mut self, now_ns: u64, end: MethodId) -> Vec<MethodId> {
         let of_one = self.guard_share(if self.startup.is_on(now_ns) { FASTER } else { 1.0 });
-        let budget = self.budget.map_or(0.0, |budget| f64::from(budget) / 1e6);
+        let budget = self.budget.map_or(0.0, CpuShare::of_one);
         let (is_renewed, call_ns) = (self.is_renewed, self.call_cost.ns());
         // The guard of a method that is worth its probes does not matter: the method itself takes long.
         let guarded = self.throttled.iter().filter(|(_, left)| {

@@ -18,7 +18,8 @@ use crate::jvm::pauses;
 use crate::jvm::probe_class::ProbeClass;
 use crate::locks;
 use crate::log::run_log::Now;
-use crate::overhead::{Millionths, Overhead, OverheadFigures, Period, SampledProbes, Throttled};
+use crate::options::CpuShare;
+use crate::overhead::{Overhead, OverheadFigures, Period, SampledProbes, Throttled};
 use crate::probe::CALIBRATION;
 use crate::probe::mute::{self, Cause};
 use crate::probe::traced;
@@ -104,7 +105,7 @@ impl Measured {
 }
 
 impl OverheadController {
-    pub(crate) fn new(budget: Option<Millionths>) -> Self {
+    pub(crate) fn new(budget: Option<CpuShare>) -> Self {
         Self {
             overhead: Overhead::new(budget, FIRST_GUESS_NS),
             calibration: Calibration::default(),
@@ -363,7 +364,7 @@ impl OverheadController {
     /// The JVM refuses it. The budget stays as it is.
     pub(crate) fn set_budget(
         &mut self,
-        budget: Option<Millionths>,
+        budget: Option<CpuShare>,
         parts: &mut Parts<'_>,
     ) -> Result<(), JvmError> {
         if budget.is_none() {

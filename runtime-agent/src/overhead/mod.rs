@@ -31,6 +31,7 @@ use self::period::{Cost, LEAST_CPU, SECOND_NS, as_f64, sum_ns};
 pub(crate) use self::period::{Period, SampledProbes};
 use self::startup::Startup;
 use crate::drain::hot_methods::Recent;
+use crate::options::CpuShare;
 use crate::probe::traced;
 use crate::sys::clock::{self, as_u64};
 
@@ -44,9 +45,6 @@ const NEEDED: f64 = 10.0;
 const MEMORY_S: f64 = 10.0;
 /// Methods with fewer calls are not compiled yet by the compiler that matters.
 const COMPILED_CALLS: u64 = 10_000;
-
-/// A share of the CPU time, in millionths.
-pub(crate) type Millionths = u32;
 
 /// Since when and why a method is throttled.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -80,7 +78,7 @@ impl Throttled {
 /// The budget, and what is done to keep to it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct OverheadFigures {
-    pub budget: Option<Millionths>,
+    pub budget: Option<CpuShare>,
     /// What the profiler costs now, as a share of the CPU time; 0 while recording is off.
     pub share: f64,
     pub throttled_methods: u64,
@@ -111,7 +109,7 @@ impl Worth {
 /// The budget, and the methods throttled for it.
 #[derive(Debug)]
 pub(crate) struct Overhead {
-    budget: Option<Millionths>,
+    budget: Option<CpuShare>,
     call_cost: CallCost,
     throttled: HashMap<MethodId, Throttled>,
     /// How often methods that are measured again were throttled.
@@ -134,7 +132,7 @@ pub(crate) struct Overhead {
 }
 
 impl Overhead {
-    pub(crate) fn new(budget: Option<Millionths>, pair_ns: f64) -> Self {
+    pub(crate) fn new(budget: Option<CpuShare>, pair_ns: f64) -> Self {
         Self {
             budget,
             call_cost: CallCost::new(pair_ns, budget.is_some()),
@@ -152,12 +150,12 @@ impl Overhead {
         }
     }
 
-    pub(crate) fn budget(&self) -> Option<Millionths> {
+    pub(crate) fn budget(&self) -> Option<CpuShare> {
         self.budget
     }
 
     /// Sets the budget. Without one, nothing more is throttled; methods that still are could not be measured again.
-    pub(crate) fn set_budget(&mut self, budget: Option<Millionths>) {
+    pub(crate) fn set_budget(&mut self, budget: Option<CpuShare>) {
         if self.budget.is_none() && budget.is_some() {
             self.startup.begin_again();
             self.call_cost.has_budget = true;
@@ -233,7 +231,7 @@ impl Overhead {
         let own_ns = self.own_ns(&period);
         self.startup.begin(period.now_ns - period.length_ns);
         let Some(budget) = self.budget else { return Vec::new() };
-        let limits = Limits::new(period, own_ns, f64::from(budget) / 1e6, &self.startup);
+        let limits = Limits::new(period, own_ns, budget.of_one(), &self.startup);
         self.startup.grow(&costs, limits.seconds);
         self.weigh(&costs, limits.seconds);
         let (candidates, stays_ns) = self.candidates(&costs, &limits);

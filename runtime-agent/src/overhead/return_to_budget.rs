@@ -6,6 +6,7 @@ use log_format::ids::MethodId;
 
 use super::{NEEDED, Overhead, SECOND_NS, TARGET, as_f64};
 use crate::drain::waited::Waits;
+use crate::options::CpuShare;
 
 /// Share of the budget that may be in use after methods that are worth their probes come back: they will not be
 /// throttled again.
@@ -62,7 +63,7 @@ impl Overhead {
 
     /// The methods that fit into the budget; first those that cost least for the time they take.
     fn fitting(&self, now_ns: u64) -> Vec<MethodId> {
-        let budget = self.budget.map_or(0.0, |budget| f64::from(budget) / 1e6);
+        let budget = self.budget.map_or(0.0, CpuShare::of_one);
         let call_ns = self.call_cost.ns();
         let is_waiting = |id: &MethodId| {
             self.throttled

@@ -38,7 +38,7 @@ struct Program {
 impl Program {
     fn new(methods: &[(u32, u64, u64)]) -> Self {
         let methods = methods.iter().map(|(id, calls, ns)| (*id, (*calls, *ns, 0))).collect();
-        let overhead = Overhead::new(Some(20_000), 25.0);
+        let overhead = Overhead::new(Some(CpuShare::from_millionths(20_000)), 25.0);
         Self {
             overhead,
             now_ns: 100 * S,
@@ -226,7 +226,7 @@ fn without_a_budget_nothing_is_throttled_and_all_comes_back() {
     assert_eq!((program.second(), program.throttled()), (vec![], vec![]));
     program.seconds(100);
     // It begins with the first seconds, and with what is assumed.
-    program.overhead.set_budget(Some(20_000));
+    program.overhead.set_budget(Some(CpuShare::from_millionths(20_000)));
     assert_eq!(program.second(), [4, 3, 5, 2]);
 }
 

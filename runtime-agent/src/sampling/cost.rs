@@ -9,9 +9,10 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use sampling_handler::signal::{self as handler, Counts, timer_value};
 
 use super::perf_events;
+use crate::options::CpuShare;
 use crate::options::engine::Engine;
 use crate::probe::thread::os_id;
-use crate::sys::clock;
+use crate::sys::clock::{self, as_f64, as_u64};
 
 /// The kernel's part of a sample, in nanoseconds; 0 before it is known.
 static SIGNAL_NS: AtomicU64 = AtomicU64::new(0);
@@ -116,10 +117,10 @@ fn send(signal: libc::c_int) {
     }
 }
 
-/// The most of the process's CPU time that samples may take, in millionths.
+/// The most of the process's CPU time that samples may take.
 #[derive(Debug)]
 pub(super) struct Cap {
-    most: Option<u32>,
+    most: Option<CpuShare>,
     /// When the window began.
     began: Option<Spent>,
 }
@@ -145,7 +146,7 @@ const WINDOW_NS: u64 = 1_000_000_000;
 const WINDOW_SAMPLES: u64 = 50;
 
 impl Cap {
-    pub(super) fn new(most: Option<u32>) -> Self {
+    pub(super) fn new(most: Option<CpuShare>) -> Self {
         Self { most, began: None }
     }
 
@@ -170,9 +171,8 @@ impl Cap {
         self.began = Some(now);
         // The interval with which all CPU time has as many samples as the cap pays for.
         let each_ns = own_ns / samples;
-        let needed_ns = u128::from(each_ns) * 1_000_000 / u128::from(self.most?.max(1));
-        let is_over = u128::from(process_ns) / u128::from(samples) < needed_ns;
-        is_over.then(|| u64::try_from(needed_ns).unwrap_or(u64::MAX))
+        let needed_ns = as_u64(as_f64(each_ns) / self.most?.of_one());
+        (process_ns / samples < needed_ns).then_some(needed_ns)
     }
 }
 
@@ -183,7 +183,7 @@ mod tests {
     const SECOND: u64 = 1_000_000_000;
 
     /// What a process with these samples of 10 us takes in a second of CPU time needs this interval.
-    fn needed(most: Option<u32>, samples: u64) -> Option<u64> {
+    fn needed(most: Option<CpuShare>, samples: u64) -> Option<u64> {
         let mut cap = Cap::new(most);
         let begun = Spent { own_ns: 7, process_ns: SECOND, samples: 3 };
         assert_eq!(cap.judge(begun), None);
@@ -194,12 +194,12 @@ mod tests {
     #[test]
     fn over_the_cap_the_needed_interval_is_told() {
         // 10 us each millisecond are 1%.
-        assert_eq!(needed(Some(10_000), 999), None);
-        assert_eq!(needed(Some(10_000), 1_001), Some(1_000_000));
+        assert_eq!(needed(Some(CpuShare::from_millionths(10_000)), 999), None);
+        assert_eq!(needed(Some(CpuShare::from_millionths(10_000)), 1_001), Some(1_000_000));
         // 1% of a tenth of the samples needs no more than before.
-        assert_eq!(needed(Some(1_000), 1_000), Some(10_000_000));
+        assert_eq!(needed(Some(CpuShare::from_millionths(1_000)), 1_000), Some(10_000_000));
         assert_eq!(needed(None, 100_000), None);
         // Few samples say little.
-        assert_eq!(needed(Some(1_000), 49), None);
+        assert_eq!(needed(Some(CpuShare::from_millionths(1_000)), 49), None);
     }
 }

@@ -1,5 +1,6 @@
 //! How many bytes or calls are between two samples: what was chosen, or more, so that samples keep to the cap.
 
+use crate::options::CpuShare;
 use crate::sys::clock::{self, as_f64, as_u64};
 
 /// The longest interval: one sample a gigabyte.
@@ -10,8 +11,8 @@ const MOST: u64 = 1 << 30;
 pub(crate) struct Interval {
     chosen: u64,
     now: u64,
-    /// The most of the CPU time that samples may take, in millionths; `None` for no limit.
-    cap: Option<u32>,
+    /// The most of the CPU time that samples may take; `None` for no limit.
+    cap: Option<CpuShare>,
     before: Option<Spent>,
 }
 
@@ -30,17 +31,17 @@ impl Spent {
         Self { at_ns: clock::monotonic_ns(), cost_ns, cpu_ns }
     }
 
-    /// What was spent since then, in nanoseconds, and what `cap` allows, in millionths of the process's CPU time. A
+    /// What was spent since then, in nanoseconds, and what `cap` allows. A
     /// process counts as using one processor at least: of an idle one, a few samples are a large part.
-    pub(crate) fn since(self, before: Self, cap: u32) -> (f64, f64) {
+    pub(crate) fn since(self, before: Self, cap: CpuShare) -> (f64, f64) {
         let of = |spent: fn(&Self) -> u64| spent(&self).saturating_sub(spent(&before));
         let cpu_ns = of(|spent| spent.cpu_ns).max(of(|spent| spent.at_ns));
-        (as_f64(of(|spent| spent.cost_ns)), as_f64(cpu_ns) * f64::from(cap) / 1e6)
+        (as_f64(of(|spent| spent.cost_ns)), as_f64(cpu_ns) * cap.of_one())
     }
 }
 
 impl Interval {
-    pub(crate) fn new(chosen: u64, cap: Option<u32>) -> Self {
+    pub(crate) fn new(chosen: u64, cap: Option<CpuShare>) -> Self {
         Self { chosen, now: chosen, cap, before: None }
     }
 
@@ -87,11 +88,11 @@ mod tests {
             }
             (now, last)
         };
-        let (now, cost_ns) = run(Some(10_000), 10);
+        let (now, cost_ns) = run(Some(CpuShare::from_millionths(10_000)), 10);
         assert!(cost_ns <= 20_000_000 && cost_ns > 2_500_000, "{cost_ns} ns at {now} bytes");
         assert_eq!(run(None, 10).0, 1 << 10);
         // Where little is allocated, the interval is the chosen one again.
-        let mut interval = Interval::new(1 << 18, Some(10_000));
+        let mut interval = Interval::new(1 << 18, Some(CpuShare::from_millionths(10_000)));
         interval.begin(Spent { at_ns: 0, cost_ns: 0, cpu_ns: 0 });
         interval.now = 1 << 20;
         let idle = |s: u64| Spent { at_ns: s * 1_000_000_000, cost_ns: 0, cpu_ns: 0 };

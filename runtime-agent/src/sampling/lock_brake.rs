@@ -2,6 +2,7 @@
 
 use super::interval::Spent;
 use crate::locks;
+use crate::options::CpuShare;
 use crate::sys::clock::as_u64;
 
 /// The longest pause, in seconds.
@@ -10,8 +11,8 @@ const MOST: u64 = 60;
 /// Decides each second whether waits are counted in the next.
 #[derive(Debug)]
 pub(super) struct LockBrake {
-    /// The most of the CPU time that waits may cost, in millionths; `None` for no limit.
-    cap: Option<u32>,
+    /// The most of the CPU time that waits may cost; `None` for no limit.
+    cap: Option<CpuShare>,
     before: Option<Spent>,
     /// How many seconds nothing is counted.
     left: u64,
@@ -26,7 +27,7 @@ pub(super) enum Step {
 }
 
 impl LockBrake {
-    pub(super) fn new(cap: Option<u32>) -> Self {
+    pub(super) fn new(cap: Option<CpuShare>) -> Self {
         Self { cap, before: None, left: 0 }
     }
 
@@ -60,6 +61,7 @@ mod tests {
 
     #[test]
     fn very_many_waits_are_counted_part_of_the_time() {
+        const ONE_PERCENT: CpuShare = CpuShare::from_millionths(10_000);
         const CPU: u64 = 2_000_000_000;
         let steps_of = |cpu_ns: u64, cap, ns_per_s: u64, seconds: usize| {
             let mut brake = LockBrake::new(cap);
@@ -80,12 +82,12 @@ mod tests {
         };
         let steps = |cap, ns_per_s, seconds| steps_of(CPU, cap, ns_per_s, seconds);
         // 1% of two processors pays for 20 ms of each second.
-        assert_eq!(steps(Some(10_000), 19_000_000, 100), 100);
-        assert!((19..22).contains(&steps(Some(10_000), 100_000_000, 100)));
+        assert_eq!(steps(Some(ONE_PERCENT), 19_000_000, 100), 100);
+        assert!((19..22).contains(&steps(Some(ONE_PERCENT), 100_000_000, 100)));
         assert_eq!(steps(None, CPU, 100), 100);
-        assert!(steps(Some(10_000), 2 * CPU, 200) < 6);
+        assert!(steps(Some(ONE_PERCENT), 2 * CPU, 200) < 6);
         // In an idle process, a few are no matter.
-        assert_eq!(steps_of(1_000, Some(10_000), 9_900_000, 100), 100);
-        assert!((48..53).contains(&steps_of(1_000, Some(10_000), 19_900_000, 100)));
+        assert_eq!(steps_of(1_000, Some(ONE_PERCENT), 9_900_000, 100), 100);
+        assert!((48..53).contains(&steps_of(1_000, Some(ONE_PERCENT), 19_900_000, 100)));
     }
 }

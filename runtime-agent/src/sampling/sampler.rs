@@ -33,8 +33,8 @@ use crate::allocations;
 use crate::instrument::statement_probes;
 use crate::jvm::error::JvmError;
 use crate::locks::{self, Key};
-use crate::options::SamplingOptions;
 use crate::options::engine::Engine;
+use crate::options::{CpuShare, SamplingOptions};
 use crate::probe::thread::ThreadName;
 use crate::probe::{self, traced};
 use crate::self_test::jdk;
@@ -113,8 +113,8 @@ pub(crate) struct Sampler<'j> {
     allocations: Option<Interval>,
     /// How many times as few calls are traced, so that they keep to the cap.
     traces: Interval,
-    /// The most of the CPU time that samples may take, in millionths.
-    most: Option<u32>,
+    /// The most of the CPU time that samples may take.
+    most: Option<CpuShare>,
     off_cpu: Option<OffCpu<'j>>,
     /// What it found last.
     last_times: Vec<OffCpuTime>,

@@ -25,9 +25,9 @@ use crate::instrument::retransformation::Retransformation;
 use crate::jvm::error::JvmError;
 use crate::jvm::probe_class::ProbeClass;
 use crate::jvm::virtual_threads;
+use crate::options::CpuShare;
 use crate::options::retransform::Retransform;
 use crate::options::{Fault, SamplingOptions, TestOptions};
-use crate::overhead::Millionths;
 use crate::overhead::controller::{OverheadController, Parts};
 use crate::probe::{self, mounts};
 use crate::request::{Answer, Asked, Found, Reply, Request, Requests, Status, Top};
@@ -84,7 +84,7 @@ pub(crate) struct AgentLoopParts<'j> {
     pub why_empty: Arc<WhyEmpty>,
     pub schedule: Schedule,
     pub tests: TestOptions,
-    pub overhead: Option<Millionths>,
+    pub overhead: Option<CpuShare>,
     pub retransform: Retransform,
     pub sampling: SamplingOptions,
     pub engine: Option<Chosen>,

@@ -1,4 +1,4 @@
-//! The overhead budget, as a share of the process's CPU time: `2%`, `0.5%` or `off`.
+//! Limits as shares of the process's CPU time: `2%`, `0.5%` or `off`.
 
 use log_format::error::BadValue;
 use log_format::writer::one_line;
@@ -6,18 +6,32 @@ use log_format::writer::one_line;
 /// One percent, in millionths.
 const PERCENT: f64 = 10_000.0;
 
-/// The budget if none is given.
-pub(super) const DEFAULT: u32 = 20_000;
+/// A share of the process's CPU time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct CpuShare {
+    millionths: u32,
+}
 
-/// Reads a budget, in millionths; `None` for no budget.
+impl CpuShare {
+    pub(crate) const fn from_millionths(millionths: u32) -> Self {
+        Self { millionths }
+    }
+
+    /// The part of the whole: 0.02 is 2%.
+    pub(crate) fn of_one(self) -> f64 {
+        f64::from(self.millionths) / 1e6
+    }
+}
+
+/// Reads the overhead budget; `None` for no budget.
 ///
 /// # Errors
 /// What is wrong with `value`.
-pub(crate) fn parse_overhead(value: &str) -> Result<Option<u32>, BadValue> {
+pub(crate) fn parse_overhead(value: &str) -> Result<Option<CpuShare>, BadValue> {
     parse_share("overhead", "2%", value)
 }
 
-/// Reads the share of an option, in millionths; `None` for `off`. An error gives `example`.
+/// Reads the share of an option; `None` for `off`. An error gives `example`.
 ///
 /// # Errors
 /// What is wrong with `value`.
@@ -25,7 +39,7 @@ pub(super) fn parse_share(
     option: &'static str,
     example: &str,
     value: &str,
-) -> Result<Option<u32>, BadValue> {
+) -> Result<Option<CpuShare>, BadValue> {
     if value == "off" {
         return Ok(None);
     }
@@ -36,7 +50,7 @@ pub(super) fn parse_share(
         // No digits are lost in this range.
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
         Some(percent) if (0.1..=100.0).contains(&percent) => {
-            Ok(Some((percent * PERCENT).round() as u32))
+            Ok(Some(CpuShare::from_millionths((percent * PERCENT).round() as u32)))
         }
         _ => {
             let reason = format!(
@@ -47,11 +61,11 @@ pub(super) fn parse_share(
     }
 }
 
-/// Writes a budget in the form that [`parse_overhead`] reads.
-pub(crate) fn overhead_text(budget: Option<u32>) -> String {
-    budget.map_or_else(
+/// Writes a share in the form that [`parse_share`] reads.
+pub(crate) fn share_text(share: Option<CpuShare>) -> String {
+    share.map_or_else(
         || "off".to_owned(),
-        |millionths| format!("{}%", f64::from(millionths) / PERCENT),
+        |share| format!("{}%", f64::from(share.millionths) / PERCENT),
     )
 }
 
@@ -68,10 +82,11 @@ mod tests {
             ("100%", 1_000_000),
             ("12.25%", 122_500),
         ] {
-            assert_eq!(parse_overhead(text), Ok(Some(millionths)), "{text}");
-            assert_eq!(overhead_text(Some(millionths)), text);
+            let share = CpuShare::from_millionths(millionths);
+            assert_eq!(parse_overhead(text), Ok(Some(share)), "{text}");
+            assert_eq!(share_text(Some(share)), text);
         }
-        assert_eq!((parse_overhead("off"), overhead_text(None)), (Ok(None), "off".to_owned()));
+        assert_eq!((parse_overhead("off"), share_text(None)), (Ok(None), "off".to_owned()));
         for text in
             ["", "2", "0%", "0.09%", "101%", "-2%", "+2%", "1e1%", "2 %", "on", "%", "nan%", ".%"]
         {
