@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 use log_format::error::BadValue;
 use log_format::units::parse_duration;
 
+use crate::sys::local_time;
+
 const DAY_S: u32 = 24 * 3600;
 
 /// A daily period by the local clock. One that ends before it begins spans midnight; one that ends when it begins is
@@ -101,7 +103,7 @@ pub(crate) struct Schedule {
 impl Schedule {
     /// Begins; the state at the beginning is no edge.
     pub(crate) fn new(plan: Plan) -> Self {
-        Self::at(plan, Instant::now(), local_second_of_day())
+        Self::at(plan, Instant::now(), local_time::second_of_day())
     }
 
     fn at(plan: Plan, now: Instant, second_of_day: u32) -> Self {
@@ -120,7 +122,7 @@ impl Schedule {
         if self.plan == Plan::default() {
             return None;
         }
-        self.edge_at(Instant::now(), local_second_of_day())
+        self.edge_at(Instant::now(), local_time::second_of_day())
     }
 
     fn edge_at(&mut self, now: Instant, second_of_day: u32) -> Option<bool> {
@@ -137,20 +139,6 @@ impl Schedule {
         let wanted = in_window && in_turn;
         (std::mem::replace(&mut self.wanted, wanted) != wanted).then_some(wanted)
     }
-}
-
-/// The local second of the day: by TZ, or else by the machine's setting.
-#[allow(unsafe_code)]
-pub(crate) fn local_second_of_day() -> u32 {
-    // SAFETY: both structures are this function's own; zero is a valid value of each of their fields.
-    let time = unsafe {
-        let now = libc::time(std::ptr::null_mut());
-        let mut local: libc::tm = std::mem::zeroed();
-        libc::localtime_r(&raw const now, &raw mut local);
-        local
-    };
-    let second = time.tm_hour * 3600 + time.tm_min * 60 + time.tm_sec;
-    u32::try_from(second).unwrap_or(0) % DAY_S
 }
 
 #[cfg(test)]
@@ -225,6 +213,6 @@ mod tests {
         let mut schedule = Schedule::new(Plan::default());
         assert!(schedule.wanted());
         assert_eq!(schedule.edge(), None);
-        assert!(local_second_of_day() < DAY_S);
+        assert!(local_time::second_of_day() < DAY_S);
     }
 }

@@ -3,13 +3,14 @@
 //!
 //! Writing to a full pipe blocks, but the JVM must start and end all the same. So a separate thread writes, and others
 //! wait for it only briefly.
-#![allow(unsafe_code)]
 
 use std::collections::VecDeque;
 use std::fmt;
 use std::io::Write;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::sys::native_thread::{self, Priority};
 
@@ -76,10 +77,11 @@ pub(crate) fn print(message: fmt::Arguments<'_>) {
 
 /// Whether stderr takes a line at once.
 fn takes_a_line() -> bool {
-    let mut stderr = libc::pollfd { fd: libc::STDERR_FILENO, events: libc::POLLOUT, revents: 0 };
-    // SAFETY: one structure, which belongs to this function.
-    let ready = unsafe { libc::poll(&raw mut stderr, 1, 0) };
-    ready == 1 && stderr.revents & libc::POLLOUT != 0
+    let stderr = std::io::stderr();
+    let mut stderr = [PollFd::new(&stderr, PollFlags::OUT)];
+    let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+    let ready = poll(&mut stderr, Some(&at_once));
+    ready.is_ok() && stderr.iter().any(|stderr| stderr.revents().contains(PollFlags::OUT))
 }
 
 /// Writes the lines that wait, each with one write, so that they do not mix with those of others.

@@ -4,11 +4,9 @@
 //! in its working folder, or in /tmp. It listens on the socket `/tmp/.java_pid<pid>`. A request is a list of strings,
 //! each ended by a NUL; the answer is a line with a number, followed by text. In a container, the pid in these names
 //! is that in the container.
-#![allow(unsafe_code)]
 
 use std::fs;
 use std::io::{self, ErrorKind, Read, Write};
-use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -16,6 +14,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use log_format::error::FileError;
+use rustix::process::{Pid, Signal, kill_process};
 
 use super::bounded::bounded;
 use super::failure::{Failure, failed};
@@ -114,15 +113,7 @@ fn connect(jvm: &Jvm) -> Result<UnixStream, Failure> {
 
 /// The user of the process that listens at the other end.
 fn peer_uid(stream: &UnixStream) -> io::Result<u32> {
-    let mut peer = libc::ucred { pid: 0, uid: 0, gid: 0 };
-    let mut length = libc::socklen_t::try_from(size_of::<libc::ucred>()).unwrap_or(0);
-    // SAFETY: the kernel writes at most `length` bytes to the variable, and the descriptor is open.
-    let done = unsafe {
-        let (level, option) = (libc::SOL_SOCKET, libc::SO_PEERCRED);
-        let place = (&raw mut peer).cast();
-        libc::getsockopt(stream.as_raw_fd(), level, option, place, &raw mut length)
-    };
-    if done == 0 { Ok(peer.uid) } else { Err(io::Error::last_os_error()) }
+    Ok(rustix::net::sockopt::socket_peercred(stream)?.uid.as_raw())
 }
 
 fn start_listening(jvm: &Jvm, socket: &Path) -> Result<(), Failure> {
@@ -135,12 +126,12 @@ fn start_listening(jvm: &Jvm, socket: &Path) -> Result<(), Failure> {
         return Err(format!("the JVM does not listen to SIGQUIT: {reason}").into());
     }
     let trigger = Trigger::make(jvm)?;
-    let pid = libc::pid_t::try_from(jvm.pid).map_err(|_| "no such process")?;
+    let pid = i32::try_from(jvm.pid).ok().and_then(Pid::from_raw).ok_or("no such process")?;
     // Another command may have made the JVM listen meanwhile.
     let is_mine = trigger.is_some() && fs::symlink_metadata(socket).is_err();
-    // SAFETY: sends a signal to a process that handles it, as just checked.
-    if is_mine && unsafe { libc::kill(pid, libc::SIGQUIT) } != 0 {
-        return Err(failed("SIGQUIT")(io::Error::last_os_error()));
+    // It handles the signal, as just checked.
+    if is_mine {
+        kill_process(pid, Signal::QUIT).map_err(io::Error::from).map_err(failed("SIGQUIT"))?;
     }
     let deadline = Instant::now() + LISTEN;
     while fs::symlink_metadata(socket).is_err() {

@@ -1,11 +1,10 @@
 //! `tprofiler profile`: attaches, records for a while, detaches, and prints the report.
-#![allow(unsafe_code)]
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
-use std::{env, fs, io, mem, ptr};
+use std::{env, fs};
 
 use clap::Args;
 use log_format::error::{BadValue, FileError};
@@ -20,6 +19,7 @@ use super::bounded::{FILES, bounded};
 use super::failure::{Failure, failed};
 use super::jvm::Presence;
 use crate::control::token::Token;
+use crate::sys::end_signals::EndSignals;
 
 /// How often to check whether the JVM still exists.
 const LOOK: Duration = Duration::from_millis(200);
@@ -59,7 +59,7 @@ pub(super) fn profile(
     token: Option<&Token>,
 ) -> Result<ExitCode, Failure> {
     let analyze = analyze()?;
-    let signals = Signals::block();
+    let signals = EndSignals::block();
     let options = read_options(&arguments.attach.options)?;
     if !options.recording.start {
         return Err("with start=off there is nothing to report".into());
@@ -177,44 +177,13 @@ fn newest_run(logs: &Path, pid: u32, uid: u32) -> Option<PathBuf> {
 }
 
 /// Waits until the time has passed, a signal comes, or the JVM ends.
-fn wait(attached: &Attached, duration: Duration, signals: &Signals) {
+fn wait(attached: &Attached, duration: Duration, signals: &EndSignals) {
     let deadline = Instant::now() + duration;
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() || signals.came_within(left.min(LOOK)) || !attached.jvm.is_alive() {
             return;
         }
-    }
-}
-
-/// The signals that ask a process to end, blocked until `came_within` takes them.
-struct Signals(libc::sigset_t);
-
-impl Signals {
-    /// Blocks them from now on in this thread, the only one of the process.
-    fn block() -> Self {
-        // SAFETY: fills a set of this function's own and changes the mask of this thread.
-        unsafe {
-            let mut set = mem::zeroed();
-            libc::sigemptyset(&raw mut set);
-            for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
-                libc::sigaddset(&raw mut set, signal);
-            }
-            libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, ptr::null_mut());
-            Self(set)
-        }
-    }
-
-    /// Whether one of them comes within `time`, or has come before.
-    fn came_within(&self, time: Duration) -> bool {
-        let timeout = libc::timespec {
-            tv_sec: libc::time_t::try_from(time.as_secs()).unwrap_or(libc::time_t::MAX),
-            tv_nsec: time.subsec_nanos().into(),
-        };
-        // SAFETY: the set is initialized, and the null pointer means that no signal information is returned.
-        let signal =
-            unsafe { libc::sigtimedwait(&raw const self.0, ptr::null_mut(), &raw const timeout) };
-        signal > 0 || io::Error::last_os_error().raw_os_error() == Some(libc::EINVAL)
     }
 }
 

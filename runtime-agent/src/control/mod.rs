@@ -27,7 +27,6 @@ pub(crate) mod token;
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
-use std::os::fd::AsRawFd;
 use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
@@ -186,11 +185,10 @@ pub(crate) struct Serving {
 
 impl Serving {
     /// Closes the port, closes each connection after the answer in progress, and deletes the token.
-    #[allow(unsafe_code)]
     pub(crate) fn close(self) {
         self.clients.close();
-        // SAFETY: the descriptor is the listener's, which is open. The call wakes the thread up.
-        unsafe { libc::shutdown(self.listener.as_raw_fd(), libc::SHUT_RDWR) };
+        // This wakes the thread up.
+        let _ = rustix::net::shutdown(&self.listener, rustix::net::Shutdown::Both);
         drop(self.listener);
         // The thread cannot have panicked.
         let _ = self.thread.join();

@@ -72,8 +72,8 @@ impl Reading {
     fn take() -> Self {
         Self {
             now: Now::read(),
-            process_cpu_ns: clock::cpu_ns_of(libc::CLOCK_PROCESS_CPUTIME_ID),
-            agent_cpu_ns: clock::cpu_ns_of(libc::CLOCK_THREAD_CPUTIME_ID),
+            process_cpu_ns: clock::process_cpu_ns(),
+            agent_cpu_ns: clock::thread_cpu_ns(),
             sampling_ns: cost::total_ns()
                 + locks::cost_ns()
                 + allocations::cost_ns()

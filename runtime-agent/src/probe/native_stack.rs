@@ -4,10 +4,8 @@
 //! JVM knows that address; the figures here are its defaults.
 #![allow(unsafe_code)]
 
-use std::mem::MaybeUninit;
-use std::ptr;
-
 use crate::sys::mapped_memory::page_size;
+use crate::sys::native_thread;
 
 /// The size of the JVM's guard zones and of the pages it keeps free for native code: 1, 2, 1 and 20 pages of 4 KiB,
 /// each rounded up to whole kernel pages.
@@ -34,32 +32,15 @@ pub(super) fn address_here() -> usize {
     }
     #[cfg(not(target_arch = "x86_64"))]
     {
-        let local = MaybeUninit::<u64>::uninit();
+        let local = std::mem::MaybeUninit::<u64>::uninit();
         local.as_ptr().addr()
     }
 }
 
 /// The lowest address on the calling thread's stack where a call may begin; 0 if unknown.
 pub(super) fn least_address() -> usize {
-    lowest_address().map_or(0, |lowest| lowest + kept_by_the_jvm() + FOR_THE_END)
-}
-
-/// The end of the calling thread's stack.
-fn lowest_address() -> Option<usize> {
-    let mut attributes = MaybeUninit::<libc::pthread_attr_t>::uninit();
-    let mut lowest = ptr::null_mut();
-    let mut size = 0;
-    // SAFETY: the first call initializes the attributes if it returns 0, and only then are they
-    // read and destroyed; all pointers are to variables of this function.
-    unsafe {
-        if libc::pthread_getattr_np(libc::pthread_self(), attributes.as_mut_ptr()) != 0 {
-            return None;
-        }
-        let found =
-            libc::pthread_attr_getstack(attributes.as_ptr(), &raw mut lowest, &raw mut size);
-        libc::pthread_attr_destroy(attributes.as_mut_ptr());
-        (found == 0).then(|| lowest.addr())
-    }
+    native_thread::lowest_stack_address()
+        .map_or(0, |lowest| lowest + kept_by_the_jvm() + FOR_THE_END)
 }
 
 #[cfg(test)]
@@ -71,7 +52,8 @@ mod tests {
         // Larger than any stack that the C library may keep from another thread.
         let size = 64 << 20;
         let builder = std::thread::Builder::new().stack_size(size);
-        let thread = builder.spawn(|| (address_here(), lowest_address(), least_address()));
+        let thread = builder
+            .spawn(|| (address_here(), native_thread::lowest_stack_address(), least_address()));
         let (here, lowest, least) = thread.unwrap().join().unwrap();
         let lowest = lowest.unwrap();
         assert!(lowest < here && here - lowest <= size + 65536, "{here:x} {lowest:x}");

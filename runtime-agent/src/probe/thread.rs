@@ -115,8 +115,7 @@ pub(crate) struct ThreadName {
 
 /// The kernel's id of the calling thread.
 pub(crate) fn os_id() -> u32 {
-    // SAFETY: has no preconditions.
-    unsafe { libc::gettid() }.unsigned_abs()
+    rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs()
 }
 
 impl ProbeThread {

@@ -31,7 +31,7 @@ pub(crate) fn total_ns() -> u64 {
 
 /// The CPU time that sampling has taken, and that of the process, in nanoseconds.
 pub(super) fn own_and_process_ns() -> (u64, u64) {
-    (total_ns(), clock::cpu_ns_of(libc::CLOCK_PROCESS_CPUTIME_ID))
+    (total_ns(), clock::process_cpu_ns())
 }
 
 /// Measures the kernel's part, once. Sampling is off, and the handler installed.
@@ -58,7 +58,7 @@ pub(super) fn calibrate(engine: Engine, signal: libc::c_int) {
 }
 
 fn cpu_ns() -> u64 {
-    clock::cpu_ns_of(libc::CLOCK_THREAD_CPUTIME_ID)
+    clock::thread_cpu_ns()
 }
 
 /// What an interruption by a perf event takes: the same work is done with and without one.

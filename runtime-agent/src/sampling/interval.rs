@@ -27,7 +27,7 @@ pub(crate) struct Spent {
 impl Spent {
     /// Samples cost this until now.
     pub(crate) fn until_now(cost_ns: u64) -> Self {
-        let cpu_ns = clock::cpu_ns_of(libc::CLOCK_PROCESS_CPUTIME_ID);
+        let cpu_ns = clock::process_cpu_ns();
         Self { at_ns: clock::monotonic_ns(), cost_ns, cpu_ns }
     }
 

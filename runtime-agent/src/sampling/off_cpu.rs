@@ -253,9 +253,9 @@ impl<'j> OffCpu<'j> {
         if self.listed.is_none_or(|listed| now - listed >= wait) {
             (self.listed, self.started) = (Some(now), started);
             // Without a list, the threads stay as they are.
-            let began_ns = clock::cpu_ns_of(libc::CLOCK_THREAD_CPUTIME_ID);
+            let began_ns = clock::thread_cpu_ns();
             let _ = self.read_list();
-            let took_ns = clock::cpu_ns_of(libc::CLOCK_THREAD_CPUTIME_ID) - began_ns;
+            let took_ns = clock::thread_cpu_ns() - began_ns;
             self.listing = Duration::from_nanos(took_ns);
         }
         let Self { jvmti, layout, threads, .. } = self;

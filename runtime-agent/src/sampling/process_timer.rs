@@ -63,10 +63,7 @@ pub(super) struct Clocks {
 
 impl Clocks {
     pub(super) fn now() -> Self {
-        Self {
-            exact_ns: clock::cpu_ns_of(libc::CLOCK_PROCESS_CPUTIME_ID),
-            ticks_ns: clock::cpu_ns_of(TICK_CLOCK),
-        }
+        Self { exact_ns: clock::process_cpu_ns(), ticks_ns: clock::cpu_ns_of(TICK_CLOCK) }
     }
 
     /// The time, by the exact clock, that is `ns` by the timer's; both as they went since `self` was read.

@@ -358,7 +358,7 @@ impl Scan {
         if self.next.is_some_and(|next| Instant::now() < next) {
             return None;
         }
-        let cpu_ns = || clock::cpu_ns_of(libc::CLOCK_THREAD_CPUTIME_ID);
+        let cpu_ns = || clock::thread_cpu_ns();
         let began_ns = cpu_ns();
         let tasks = fs::read_dir("/proc/self/task").ok()?;
         let numbers = tasks.flatten().filter_map(|task| task.file_name().to_str()?.parse().ok());

@@ -8,9 +8,9 @@ static CPU_NS: AtomicU64 = AtomicU64::new(0);
 
 /// Runs a part of a self-test and adds the calling thread's CPU time to the sum.
 pub(crate) fn timed<R>(test: impl FnOnce() -> R) -> R {
-    let before = clock::cpu_ns_of(libc::CLOCK_THREAD_CPUTIME_ID);
+    let before = clock::thread_cpu_ns();
     let result = test();
-    let after = clock::cpu_ns_of(libc::CLOCK_THREAD_CPUTIME_ID);
+    let after = clock::thread_cpu_ns();
     CPU_NS.fetch_add(after.saturating_sub(before), Ordering::Relaxed);
     result
 }

@@ -311,7 +311,6 @@ fn end_run() {
 /// Sets the calling thread's name in the kernel.
 fn show(name: &str) {
     if let Ok(name) = CString::new(name) {
-        // SAFETY: the name ends with its NUL, and belongs to the calling thread.
-        unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };
+        let _ = rustix::thread::set_name(&name);
     }
 }

@@ -1,5 +1,4 @@
 //! Describes this JVM for `run.json`.
-#![allow(unsafe_code)]
 
 use std::sync::OnceLock;
 
@@ -68,12 +67,8 @@ fn service(command_line: &str) -> String {
 }
 
 fn host() -> String {
-    let mut name = [0u8; 256];
-    // SAFETY: the buffer is longer than the length passed; the last byte stays 0.
-    let result = unsafe { libc::gethostname(name.as_mut_ptr().cast(), name.len() - 1) };
-    let name = name.split(|b| *b == 0).next().unwrap_or_default();
-    match String::from_utf8_lossy(name).into_owned() {
-        name if result == 0 && !name.is_empty() => name,
-        _ => "localhost".to_owned(),
+    match rustix::system::uname().nodename().to_string_lossy().into_owned() {
+        name if name.is_empty() => "localhost".to_owned(),
+        name => name,
     }
 }

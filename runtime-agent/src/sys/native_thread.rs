@@ -47,6 +47,24 @@ pub(crate) fn within<T: Send + 'static>(
     result.recv_timeout(limit).ok()
 }
 
+/// The end of the calling thread's stack, if it is known.
+pub(crate) fn lowest_stack_address() -> Option<usize> {
+    let mut attributes = std::mem::MaybeUninit::<libc::pthread_attr_t>::uninit();
+    let mut lowest = std::ptr::null_mut();
+    let mut size = 0;
+    // SAFETY: the first call initializes the attributes if it returns 0, and only then are they
+    // read and destroyed; all pointers are to variables of this function.
+    unsafe {
+        if libc::pthread_getattr_np(libc::pthread_self(), attributes.as_mut_ptr()) != 0 {
+            return None;
+        }
+        let found =
+            libc::pthread_attr_getstack(attributes.as_ptr(), &raw mut lowest, &raw mut size);
+        libc::pthread_attr_destroy(attributes.as_mut_ptr());
+        (found == 0).then(|| lowest.addr())
+    }
+}
+
 /// Blocks all signals in this thread, so that the service's go elsewhere.
 fn block_signals() {
     // SAFETY: fills a local signal set and sets the mask of this thread.

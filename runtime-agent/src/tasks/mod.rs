@@ -16,7 +16,7 @@ use log_format::units::as_ns;
 pub(crate) use self::missing::Missing;
 pub(crate) use self::order::{Start, TaskOrder};
 use crate::log::run_log::Now;
-use crate::schedule::local_second_of_day;
+use crate::sys::local_time;
 
 /// Tasks that are listed, the newest; those that have not ended always are.
 const MOST_LISTED: usize = 100;
@@ -272,7 +272,7 @@ fn start_ns(start: Start, now_ns: u64) -> u64 {
         }
         Start::UnixMs(ms) => ms.saturating_mul(1_000_000).max(now_ns),
         Start::SecondOfDay(second) => {
-            let seconds = (second + DAY_S - local_second_of_day()) % DAY_S;
+            let seconds = (second + DAY_S - local_time::second_of_day()) % DAY_S;
             // From the beginning of this second on.
             (now_ns - now_ns % 1_000_000_000).saturating_add(u64::from(seconds) * 1_000_000_000)
         }
@@ -360,7 +360,7 @@ mod tests {
     #[test]
     fn a_time_of_the_day_is_the_next_one() {
         let now = crate::sys::clock::unix_ns();
-        let second = local_second_of_day();
+        let second = local_time::second_of_day();
         let wait =
             |second: u32| (start_ns(Start::SecondOfDay(second % DAY_S), now) - now / S * S) / S;
         // The second may change meanwhile.

@@ -98,6 +98,16 @@ pub(crate) fn monotonic_ns() -> u64 {
     1_000_000_000 + u64::try_from(since.as_nanos()).unwrap_or(u64::MAX - 1_000_000_000)
 }
 
+/// The CPU time of the process, in nanoseconds.
+pub(crate) fn process_cpu_ns() -> u64 {
+    cpu_ns_of(libc::CLOCK_PROCESS_CPUTIME_ID)
+}
+
+/// The CPU time of the calling thread, in nanoseconds.
+pub(crate) fn thread_cpu_ns() -> u64 {
+    cpu_ns_of(libc::CLOCK_THREAD_CPUTIME_ID)
+}
+
 /// The value of a CPU-time clock, in nanoseconds; 0 if it cannot be read.
 #[allow(unsafe_code)]
 pub(crate) fn cpu_ns_of(clock: libc::clockid_t) -> u64 {
