@@ -11,9 +11,12 @@ use common::sampled_shop::{ORDER, RUN, STOCK};
 use common::sql_shop::{
     AUDIT, BY_ID, HOSTILE, INSERT, SHOP, SLOW, long, shop, slow_sql, sql, statement,
 };
+use common::task_shop::{BEGIN, QUERY, REQUEST, empty_shop, known_request, task};
 use common::*;
 use log_format::names::Table;
-use log_format::rows::{CallRow, Exit, LockKind, LockWaitRow, SlowSqlRow, counter as name};
+use log_format::rows::{
+    CallRow, Exit, LockKind, LockWaitRow, SlowSqlRow, TaskState, counter as name,
+};
 use log_format::writer::one_line;
 use serde_json::{Value, json};
 
@@ -486,4 +489,36 @@ fn logs_without_statements_have_no_section() {
     assert!(!logs.analyze(&["logs"]).quiet().contains("SQL"));
     let json = logs.analyze(&["logs", "--format", "json"]).json();
     assert!(json.get("sql").is_none() && json["missing"].get("sql_lost").is_none());
+}
+
+/// A request of a profile task executes a statement for 200 ms in its innermost call. In this log, no call's self time
+/// lacks its callees.
+#[test]
+fn a_tasks_request_has_its_statements() {
+    let logs = empty_shop();
+    let run = logs.run(RUN, "web07", 4242);
+    run.rows(T14, &[task(BEGIN, "3", TaskState::Running, 1, "")]);
+    known_request(&run, "3", REQUEST);
+    run.rows(T14, &[statement(1, "jdbc:h2:mem:shop", "select 1")]);
+    run.rows(T14, &[slow_sql(REQUEST + 150 * MS, 1, 1, 200 * MS, QUERY)]);
+    let json = logs.analyze(&["logs", "--task", "3", "--format", "json"]).json();
+    let exact: Vec<Value> = json["exact"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|of| json!([of["depth"], of["kind"], of["name"], of["total_ns"], of["self_ns"]]))
+        .collect();
+    let ms = |ms: u64| ms * MS;
+    let known = [
+        json!([0, "call", "com.shop.order.OrderService.pay:41", ms(500), ms(500)]),
+        json!([1, "call", "com.shop.stock.Stock.check:12", ms(500), ms(500)]),
+        json!([2, "call", "com.shop.Db.query", ms(300), ms(100)]),
+        json!([3, "sql", "select 1", ms(200), ms(200)]),
+    ];
+    assert_eq!(exact, known);
+    let text = logs.analyze(&["logs", "--task", "3"]).quiet();
+    assert!(
+        text.contains("exact, with SQL statements\n") && text.contains(" SQL select 1\n"),
+        "{text}"
+    );
 }

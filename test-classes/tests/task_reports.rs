@@ -55,6 +55,30 @@ fn times(answer: &str) -> Vec<(String, u64)> {
     words.chunks(2).map(pair).collect()
 }
 
+/// The exact calls of the request that waits for a monitor have the wait, and the caller's time without it.
+fn expect_wait(folder: &str, times: &[(String, u64)]) {
+    let known = |name: &str| times.iter().find(|(of, _)| of == name).expect("a time").1 * 1_000;
+    let json = analyze(&["--task=locked", "--format=json", folder]);
+    let json: Value = serde_json::from_str(&json).expect("JSON");
+    let rows = json["exact"].as_array().expect("rows");
+    let of = |kind: &str, end: &str| {
+        let is_it = |row: &&Value| {
+            row["kind"] == kind && row["name"].as_str().is_some_and(|name| name.contains(end))
+        };
+        rows.iter().find(is_it).unwrap_or_else(|| panic!("{kind} {end}: {json}"))
+    };
+    let wait = of("wait", "blocked on programs.Endpoints$Monitor by holder");
+    let (waited, known_wait) = (wait["total_ns"].as_u64().expect("ns"), known("waited"));
+    assert!(waited <= known_wait && waited * 10 >= known_wait * 9, "{waited} of {known_wait}");
+    let guarded = of("call", ".guarded:");
+    assert_eq!(wait["depth"].as_u64(), guarded["depth"].as_u64().map(|depth| depth + 1), "{json}");
+    let [total, alone] =
+        ["total_ns", "self_ns"].map(|key| guarded[key].as_u64().expect("nanoseconds"));
+    assert!(total >= waited && alone <= total - waited, "{json}");
+    let text = analyze(&["--task=locked", folder]);
+    assert!(text.contains("exact, with waits\n") && text.contains(" blocked on "), "{text}");
+}
+
 fn report_has_the_program_s_times(jdk: &Jdk) {
     let (logs, port) = (tempfile::tempdir().expect("a temporary folder"), free_port());
     let folder = logs.path().to_str().expect("a name");
@@ -71,6 +95,10 @@ fn report_has_the_program_s_times(jdk: &Jdk) {
     let known: Vec<Vec<(String, u64)>> =
         ["pay", "throwing", "pay"].iter().map(|line| times(&dialogue.ask(line))).collect();
     tprofiler_json(port, &["task", "--cancel=t"]);
+    let order = ["task", "--endpoint=programs.Endpoints.pay", "--id=locked"];
+    assert_eq!(tprofiler_json(port, &order)["task"]["state"], "running");
+    let locked = times(&dialogue.ask("locked"));
+    tprofiler_json(port, &["task", "--cancel=locked"]);
     dialogue.end().expect_quiet_success("programs.Endpoints");
     let first = analyze(&[folder]);
     let next = first.lines().find(|line| line.starts_with("Next: ")).expect("what to run next");
@@ -97,6 +125,7 @@ fn report_has_the_program_s_times(jdk: &Jdk) {
         assert!(slept <= total && slept * 3 >= total * 2, "{jdk}: {slept} of {total}: {rows:?}");
         assert!(rows.iter().all(|row| !row.0.contains("TProfiler")), "{jdk}: {rows:?}");
     }
+    expect_wait(folder, &locked);
     let all = analyze(&["--task=t", "--format=json", folder]);
     let all = rows(&serde_json::from_str(&all).expect("JSON"));
     let pays = known.iter().flatten().filter(|(name, _)| name == "pay").map(|(_, us)| *us);

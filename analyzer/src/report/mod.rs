@@ -13,7 +13,7 @@ pub mod off_cpu;
 pub mod overview;
 pub mod selected;
 mod sentences;
-mod slow_tree;
+pub(crate) mod slow_tree;
 pub mod slowest;
 mod spans;
 pub mod sql;

@@ -1,4 +1,4 @@
-//! The tree of a slow call: what it called, and what its thread did meanwhile that is no call. Calls, waits and SQL
+//! The tree of a slow call, or of a request of a profile task: what it called, and what its thread did meanwhile that is no call. Calls, waits and SQL
 //! statements are below the innermost recorded call or statement around them:
 //!
 //! ```text
@@ -28,7 +28,7 @@ use crate::stats::call_tree::{CallTree, Frame, PathFigures, frames};
 use crate::stats::method::Method;
 
 /// Adds the waits and statements between two moments to the trees of their threads.
-pub(super) fn add_events(
+pub(crate) fn add_events(
     run: &RunInput,
     (begin_ns, end_ns): (u64, u64),
     names: &Names,
@@ -71,7 +71,7 @@ pub(super) fn add_events(
 }
 
 /// The tree of a slow call, until all of its callees are read.
-pub(super) struct OpenTree<'r> {
+pub(crate) struct OpenTree<'r> {
     call: &'r CallRow,
     tree: CallTree,
     /// Waits within the call.
@@ -83,13 +83,13 @@ pub(super) struct OpenTree<'r> {
 }
 
 impl<'r> OpenTree<'r> {
-    pub(super) fn new(call: &'r CallRow) -> Self {
+    pub(crate) fn new(call: &'r CallRow) -> Self {
         let (waits, statements) = (Vec::new(), Vec::new());
         Self { call, tree: CallTree::default(), waits, statements, within: HashMap::new() }
     }
 
     /// The call.
-    pub(super) fn call(&self) -> &'r CallRow {
+    pub(crate) fn call(&self) -> &'r CallRow {
         self.call
     }
 
@@ -108,7 +108,7 @@ impl<'r> OpenTree<'r> {
     }
 
     /// Adds a recorded call of the call's thread, if it is the call or within it.
-    pub(super) fn add(&mut self, row: &CallRow, names: &Names, named: impl Fn(MethodId) -> Method) {
+    pub(crate) fn add(&mut self, row: &CallRow, names: &Names, named: impl Fn(MethodId) -> Method) {
         let Some(frames) = frames_below(self.call, row, names, named) else { return };
         let figures = PathFigures::of(row);
         // A call that took as long as a statement executed it.
@@ -128,7 +128,7 @@ impl<'r> OpenTree<'r> {
     }
 
     /// The tree of all that was added.
-    pub(super) fn finish(self, names: &Names, named: impl Fn(MethodId) -> Method) -> CallTree {
+    pub(crate) fn finish(self, names: &Names, named: impl Fn(MethodId) -> Method) -> CallTree {
         let Self { call, mut tree, waits, statements, within } = self;
         let below = |row: &CallRow| frames_below(call, row, names, &named);
         let paths = Paths::new(&statements, below);

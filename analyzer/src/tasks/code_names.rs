@@ -54,6 +54,10 @@ impl CodeNames {
         }
     }
 
+    pub(super) fn names(&self) -> &Names {
+        &self.names
+    }
+
     pub(super) fn method(&self, id: MethodId) -> Method {
         self.names.method_or_unknown(id, &self.run)
     }

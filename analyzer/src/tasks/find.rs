@@ -191,7 +191,8 @@ fn report(
     };
     let requests: Vec<CutRequest> = requests.into_iter().zip(samples).map(cut).collect();
     let all: Vec<&Request> = requests.iter().map(|cut| &cut.request).collect();
-    let exact = if options.ranges.is_empty() { exact(&all, &names) } else { Vec::new() };
+    let exact =
+        if options.ranges.is_empty() { exact(run, &all, &names, problems) } else { Vec::new() };
     let trees = trees(&requests, &options.ranges);
     let has_time = trees.iter().flat_map(|tree| &tree.elements).any(|of| of.self_ms > 0);
     if options.format.is_of_stacks() && !has_time {

@@ -19,7 +19,7 @@ mod task;
 pub mod trees;
 
 pub use self::code_names::CodeNames;
-pub use self::exact::{ExactCalls, exact};
+pub use self::exact::{ExactCalls, ExactKind, exact};
 pub use self::read::{list, read};
 pub use self::samples::{ThreadSamples, read_samples};
 pub use self::snapshots::{MOST_FRAMES, MOST_SNAPSHOTS, Snapshot, snapshots};

@@ -14,9 +14,9 @@ import java.util.concurrent.CountDownLatch;
  * same in {@code stock}, which then throws. {@code short}: {@code pay} takes 5 ms. {@code many COUNT}: so many calls of
  * {@code query}, each a quarter of a millisecond of work, one after the other, in {@code pay}. {@code nested}:
  * {@code pay} in {@code pay}. {@code dense COUNT}: so many requests, one right after the other, each with 20,000 calls
- * of {@code step} of two microseconds; answered with the last one. {@code other}: {@code stock} without a request. {@code threads COUNT}: so many threads
- * at once in {@code pay}; with {@code virtual COUNT}, virtual ones. {@code hang}: begins one that goes on until
- * {@code release}.
+ * of {@code step} of two microseconds; answered with the last one. {@code other}: {@code stock} without a request. {@code locked}: {@code guarded}
+ * in {@code pay} waits some 150 ms for a monitor, {@code waited}. {@code threads COUNT}: so many threads at once in
+ * {@code pay}; with {@code virtual COUNT}, virtual ones. {@code hang}: begins one that goes on until {@code release}.
  */
 public final class Endpoints {
     private static final CountDownLatch RELEASED = new CountDownLatch(1);
@@ -57,6 +57,9 @@ public final class Endpoints {
                 case "hang":
                     stock(how, times);
                     break;
+                case "locked":
+                    guarded(times);
+                    break;
                 default:
                     stock(how, times);
                     price(times);
@@ -89,6 +92,29 @@ public final class Endpoints {
         rest(200);
         times.add("price", begin);
     }
+
+    static void guarded(Times times) {
+        CountDownLatch held = new CountDownLatch(1);
+        Object monitor = new Monitor();
+        Thread holder = new Thread(() -> {
+            synchronized (monitor) {
+                held.countDown();
+                rest(150);
+            }
+        }, "holder");
+        holder.start();
+        try {
+            held.await();
+        } catch (InterruptedException e) {
+            throw new IllegalStateException(e);
+        }
+        long begin = System.nanoTime();
+        synchronized (monitor) {
+            times.add("waited", begin);
+        }
+    }
+
+    private static final class Monitor {}
 
     static void query() {
         spin(250_000);

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use log_format::human::{count, duration};
 use log_format::writer::one_line;
 
-use super::parts::{EXACT, depth_first, facts, notes, of_requests, row, title};
+use super::parts::{depth_first, exact_title, facts, label, notes, of_requests, row, title};
 use crate::options::tasks::TaskOptions;
 use crate::tasks::ExactCalls;
 use crate::tasks::find::TaskReport;
@@ -63,12 +63,13 @@ fn cells(cells: &[String], tag: &str, out: &mut dyn Write) -> io::Result<()> {
 }
 
 fn exact(all: &[ExactCalls], out: &mut dyn Write) -> io::Result<()> {
-    writeln!(out, "<h2>{EXACT}</h2>\n<table class=\"tree\">")?;
+    writeln!(out, "<h2>{}</h2>\n<table class=\"tree\">", exact_title(all))?;
     let names = ["code", "total", "self", "calls"].map(|name| format!("<th>{name}</th>")).concat();
     writeln!(out, "<tr>{names}</tr>")?;
     let whole_ns = all.first().map_or(1, |first| first.total_ns.max(1));
-    for ExactCalls { depth, code_signature, calls, total_ns, self_ns } in all {
-        let name = escaped(code_signature);
+    for of in all {
+        let ExactCalls { depth, calls, total_ns, self_ns, .. } = of;
+        let name = escaped(&label(of));
         let percent = *total_ns as f64 * 100.0 / whole_ns as f64;
         writeln!(
             out,

@@ -10,7 +10,7 @@ use crate::options::tasks::TaskOptions;
 use crate::options::zone::Zone;
 use crate::tasks::find::{CutRequest, TaskInRun, TaskReport};
 use crate::tasks::trees::{Element, Tree};
-use crate::tasks::{ExactCalls, Task};
+use crate::tasks::{ExactCalls, ExactKind, Task};
 
 const SCHEMA: u32 = 1;
 
@@ -69,7 +69,8 @@ struct JsonRequest<'r> {
 #[derive(Serialize)]
 struct JsonCalls<'r> {
     depth: usize,
-    code_signature: &'r str,
+    kind: &'static str,
+    name: &'r str,
     calls: u64,
     total_ns: u64,
     self_ns: u64,
@@ -170,14 +171,13 @@ impl<'r> JsonRequest<'r> {
 
 impl<'r> JsonCalls<'r> {
     fn new(of: &'r ExactCalls) -> Self {
-        let ExactCalls { depth, code_signature, calls, total_ns, self_ns } = of;
-        Self {
-            depth: *depth,
-            code_signature,
-            calls: *calls,
-            total_ns: *total_ns,
-            self_ns: *self_ns,
-        }
+        let ExactCalls { depth, kind, name, calls, total_ns, self_ns } = of;
+        let kind = match kind {
+            ExactKind::Call => "call",
+            ExactKind::Wait => "wait",
+            ExactKind::Sql => "sql",
+        };
+        Self { depth: *depth, kind, name, calls: *calls, total_ns: *total_ns, self_ns: *self_ns }
     }
 }
 

@@ -11,7 +11,7 @@ use crate::render::remarks::throttled;
 use crate::render::text_parts::number;
 use crate::tasks::find::{CutRequest, TaskReport};
 use crate::tasks::trees::{Element, Tree};
-use crate::tasks::{MOST_SNAPSHOTS, Task};
+use crate::tasks::{ExactCalls, ExactKind, MOST_SNAPSHOTS, Task};
 
 /// The task and its endpoint.
 pub fn title(report: &TaskReport) -> String {
@@ -68,7 +68,24 @@ pub fn row(cut: &CutRequest, zone: &Zone) -> [String; 7] {
 }
 
 /// Heading of the recorded calls.
-pub const EXACT: &str = "Recorded calls of these requests, exact";
+pub fn exact_title(all: &[ExactCalls]) -> String {
+    let has = |kind| all.iter().any(|of| of.kind == kind);
+    let more = match (has(ExactKind::Wait), has(ExactKind::Sql)) {
+        (true, true) => ", with waits and SQL statements",
+        (true, false) => ", with waits",
+        (false, true) => ", with SQL statements",
+        (false, false) => "",
+    };
+    format!("Recorded calls of these requests, exact{more}")
+}
+
+/// The name of a row of them.
+pub fn label(of: &ExactCalls) -> String {
+    match of.kind {
+        ExactKind::Sql => format!("SQL {}", of.name),
+        ExactKind::Call | ExactKind::Wait => of.name.clone(),
+    }
+}
 
 /// What makes the tree incomplete.
 pub fn notes(report: &TaskReport, zone: &Zone) -> Vec<String> {

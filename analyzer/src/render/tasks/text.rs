@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use log_format::human::{count, duration, plural};
 use log_format::writer::one_line;
 
-use super::parts::{EXACT, depth_first, facts, notes, of_requests, row, state, title};
+use super::parts::{depth_first, exact_title, facts, label, notes, of_requests, row, state, title};
 use crate::options::tasks::TaskOptions;
 use crate::options::zone::Zone;
 use crate::render::text_parts::{heading, nothing, number, wrapped};
@@ -88,12 +88,11 @@ fn requests(report: &TaskReport, zone: &Zone, out: &mut dyn Write) -> io::Result
 }
 
 fn exact(all: &[ExactCalls], out: &mut dyn Write) -> io::Result<()> {
-    heading(out, EXACT)?;
+    heading(out, &exact_title(all))?;
     writeln!(out)?;
     writeln!(out, "     total       self     calls  code")?;
-    for ExactCalls { depth, code_signature, calls, total_ns, self_ns } in
-        all.iter().take(EXACT_SHOWN)
-    {
+    for of in all.iter().take(EXACT_SHOWN) {
+        let ExactCalls { depth, calls, total_ns, self_ns, .. } = of;
         let columns = format!(
             "{:>10} {:>10} {:>9}  ",
             duration(*total_ns),
@@ -102,7 +101,7 @@ fn exact(all: &[ExactCalls], out: &mut dyn Write) -> io::Result<()> {
         );
         let first = format!("{columns}{}", " ".repeat(2 * (*depth).min(MAX_DEPTH)));
         let rest = " ".repeat(first.chars().count() + 2);
-        wrapped(out, &first, &rest, &one_line(code_signature))?;
+        wrapped(out, &first, &rest, &one_line(&label(of)))?;
     }
     match number(all.len().saturating_sub(EXACT_SHOWN)) {
         0 => Ok(()),
