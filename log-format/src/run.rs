@@ -40,7 +40,7 @@ pub struct Run {
     /// Start of the run, unix nanoseconds.
     #[serde(default)]
     pub start_ns: u64,
-    /// The clock that probes read: `tsc` or `monotonic`.
+    /// The clock that probes read: `tsc`, `cntvct` (arm64) or `monotonic`.
     #[serde(default)]
     pub clock: String,
     /// What interrupts threads for samples of CPU time: `perf`, `ctimer` or `itimer`; absent without samples.

@@ -10,7 +10,7 @@ const TOLD_JUMPS: u64 = 3;
 /// The clock that the probe reads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ClockFigures {
-    /// `tsc` or `monotonic`.
+    /// `tsc`, `cntvct` (arm64) or `monotonic`.
     pub source: &'static str,
     /// How often it jumped, as when the machine was suspended.
     pub jumps: u64,

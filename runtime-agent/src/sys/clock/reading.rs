@@ -13,6 +13,9 @@ pub(super) static SOURCE: AtomicU8 = AtomicU8::new(0);
 pub(super) const MONOTONIC: u8 = 1;
 pub(super) const COUNTS: u8 = 2;
 
+/// What the processor's manual calls the counter.
+const COUNTER_NAME: &str = if cfg!(target_arch = "aarch64") { "cntvct" } else { "tsc" };
+
 /// Nanoseconds of 2^32 ticks if a tick is a nanosecond.
 pub(super) const NANOSECONDS: u64 = 1 << 32;
 
@@ -75,11 +78,11 @@ pub(super) fn scale(ticks: u64, ns_per_2_32: u64) -> u64 {
     u64::try_from((u128::from(ticks) * u128::from(ns_per_2_32)) >> 32).unwrap_or(u64::MAX)
 }
 
-/// The probe's clock: `tsc` or `monotonic`; `none` before one is chosen.
+/// The probe's clock: `tsc` (x86-64), `cntvct` (aarch64) or `monotonic`; `none` before one is chosen.
 pub(crate) fn source() -> &'static str {
     match SOURCE.load(Ordering::Relaxed) {
         MONOTONIC => "monotonic",
-        COUNTS => "tsc",
+        COUNTS => COUNTER_NAME,
         _ => "none",
     }
 }
