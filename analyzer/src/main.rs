@@ -22,14 +22,14 @@ use analyzer::render::{
     render_tasks, sampler_files, stream,
 };
 use analyzer::tasks::find::find;
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use cli::DiffArgs;
 use cli::{Cli, Command};
 
 fn main() -> ExitCode {
     let mut cli = Cli::parse();
     if let Some(what) = cli.generate {
-        let written = to_stdout(|out| what.write(out));
+        let written = to_stdout(|out| what.write(Cli::command(), out));
         return written.map_or_else(|error| fail(&[error.to_string()]), |()| ExitCode::SUCCESS);
     }
     match cli.command.take() {

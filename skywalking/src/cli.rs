@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use log_format::error::{BadValue, FileError};
 use log_format::units::parse_duration;
 
@@ -22,6 +22,7 @@ const AUTHENTICATION: &str = "SW_AGENT_AUTHENTICATION";
 /// command line.
 #[derive(Parser)]
 #[command(name = "tprofiler skywalking", bin_name = "tprofiler skywalking", version)]
+#[command(long_version = command_line::VERSION)]
 struct Arguments {
     /// The server's gRPC address; of several, the next one is tried when one fails
     #[arg(long, value_name = "HOST:PORT", required = true, value_delimiter = ',')]
@@ -117,6 +118,9 @@ impl Arguments {
 /// Runs the command with the arguments of the process.
 #[must_use]
 pub fn main() -> ExitCode {
+    if let Some(code) = command_line::generated(Arguments::command) {
+        return code;
+    }
     match Arguments::parse().into_options().and_then(crate::run) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

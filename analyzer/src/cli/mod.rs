@@ -5,7 +5,7 @@ mod diff;
 mod tasks;
 mod values;
 
-use std::io::{self, Write};
+use std::io;
 use std::path::PathBuf;
 
 use analyzer::error::NoReport;
@@ -18,9 +18,8 @@ use analyzer::options::{
     TOP_IN_TEXT, TreeOrder, Unit,
 };
 use anstream::{AutoStream, ColorChoice};
-use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
-use clap_complete::Shell;
-use clap_mangen::Man;
+use clap::{Parser, Subcommand};
+use command_line::Generate;
 use log_format::error::BadValue;
 use log_format::pattern::Pattern;
 use log_format::rows::Exit;
@@ -33,7 +32,7 @@ use self::values::{parse_slowest, parse_top};
 
 /// Report which methods cost the time, from the profiler's logs
 #[derive(Parser)]
-#[command(name = "analyze", version, after_help = AFTER_HELP)]
+#[command(name = "analyze", version, long_version = command_line::VERSION, after_help = AFTER_HELP)]
 #[command(args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
 #[command(subcommand_negates_reqs = true)]
 pub struct Cli {
@@ -140,39 +139,6 @@ Examples:
 
 Times are UTC, or with --local those of this machine. Exit status: 0 all was read, 1 part of the logs could \
 not be read, 2 no report; of diff also 3 something is slower than --fail-above allows.";
-
-/// What can be made of the command line itself.
-#[derive(Clone, Copy, ValueEnum)]
-pub enum Generate {
-    /// The manual page
-    Man,
-    /// Completions
-    Bash,
-    /// Completions
-    Zsh,
-    /// Completions
-    Fish,
-}
-
-impl Generate {
-    /// Writes the manual page or the completions.
-    ///
-    /// # Errors
-    /// It cannot be written.
-    pub fn write(self, out: &mut dyn Write) -> io::Result<()> {
-        let mut command = Cli::command();
-        let shell = match self {
-            Self::Man => return Man::new(command).render(out),
-            Self::Bash => Shell::Bash,
-            Self::Zsh => Shell::Zsh,
-            Self::Fish => Shell::Fish,
-        };
-        // Writing to memory cannot fail; writing to `out` may, and the generator would panic.
-        let mut text = Vec::new();
-        clap_complete::generate(shell, &mut command, "analyze", &mut text);
-        out.write_all(&text)
-    }
-}
 
 impl Cli {
     /// Converts the arguments to options of a report on profile tasks, if that is asked for.

@@ -16,7 +16,7 @@ mod summary;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use log_format::pattern::{Filter, Pattern};
 
 pub use input::rewrite;
@@ -34,7 +34,7 @@ pub use summary::Summary;
 /// that was in it, the selected methods with probes. Jars in jars and other files are copied as
 /// they are. Exit status: 0 if everything could be read, 1 if not, 2 for a wrong command line.
 #[derive(Debug, Parser)]
-#[command(name = "rewrite", version)]
+#[command(name = "rewrite", version, long_version = command_line::VERSION)]
 struct Arguments {
     /// Class file, jar or folder to read
     #[arg(value_name = "IN")]
@@ -67,6 +67,9 @@ impl From<Arguments> for Options {
 /// Runs the command with the arguments of the process.
 #[must_use]
 pub fn main() -> ExitCode {
+    if let Some(code) = command_line::generated(Arguments::command) {
+        return code;
+    }
     match rewrite(&Arguments::parse().into()) {
         Ok(summary) => {
             print!("{summary}");

@@ -41,7 +41,7 @@ use crate::control::token::Token;
 /// Exit status: 0 if the agent did what was asked, 1 if not or if it cannot be reached, 2 for a
 /// wrong command line.
 #[derive(Debug, Parser)]
-#[command(name = "tprofiler", version)]
+#[command(name = "tprofiler", version, long_version = command_line::VERSION)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -255,6 +255,9 @@ pub fn main() -> ExitCode {
     // Before anything else is read: its options have the names of ours.
     if let Some(arguments) = skywalking::arguments(std::env::args_os()) {
         return skywalking::run(arguments);
+    }
+    if let Some(code) = command_line::generated(command_line) {
+        return code;
     }
     let arguments = Arguments::from_arg_matches(&command_line().get_matches());
     let arguments = arguments.unwrap_or_else(|error| error.exit());
