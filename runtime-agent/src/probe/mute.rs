@@ -8,7 +8,7 @@
 //! To mute a method, mark it here first, then close the guard. To unmute it, open the guard first. Each step ends with
 //! [`tell`]. So a call whose end the guard hides is dropped, whichever of the two its thread saw first.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use super::own::Own;
 use super::recording::{ONE_MUTING, STATE};
@@ -61,6 +61,8 @@ pub(crate) fn is_muted(method: MethodId) -> bool {
 
 /// Whether to drop a call of this method that began at `start_ticks`.
 pub(crate) fn concerns(method: MethodId, start_ticks: u64) -> bool {
+    // If the guard hid an end from this thread, the mark that was set before the guard closed is visible here.
+    fence(Ordering::Acquire);
     let change = change(method).map_or(0, |change| change.load(Ordering::Relaxed));
     change & MUTED != 0 || change != 0 && start_ticks <= change
 }

@@ -1,4 +1,15 @@
 //! Whether recording is on, as every probe checks it.
+//!
+//! Orderings of [`STATE`] and of the guard in Java in front of it:
+//!
+//! - A change of `STATE` releases what was set before: marks of muted and traced methods, thresholds. A probe compares
+//!   it relaxed, because on most calls it is unchanged and nothing follows from it. If it differs, the probe loads it
+//!   again, acquiring, before it looks at any of these. A change seen late is a call that began before it.
+//! - The guard's `on` is volatile, and set after `STATE` at a start, before it at a stop. Passing it proves nothing:
+//!   `start` and `end` look at `STATE`.
+//! - The guard's array of muted methods is set after the marks and `STATE`, behind a release fence
+//!   (`ProbeClass::set_muted`). Java reads it plainly: its elements depend on its address. A thread may see the array
+//!   first and `STATE` late, so `mute::concerns` acquires what the array's reader saw.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};

@@ -4,6 +4,19 @@
 //! The ring consists of pages. The writer maps a page when it first writes to it. The reader keeps one page that it has
 //! read for the writer to reuse, and unmaps the others. So a thread has the pages of its unread entries, and two more;
 //! a thread that records steadily makes no system calls for them.
+//!
+//! Orderings, each with what it carries from one side to the other:
+//!
+//! - `written`, released by the writer, acquired by the reader: the entries below it, and the pages that have them.
+//! - `read`, released by the reader, acquired by the writer: the reader has read all entries below it, and has taken
+//!   their pages out of `pages`. So the writer neither overwrites an unread entry nor finds an unmapped page, although
+//!   it loads `pages` relaxed there: in `make_room`, pages below its copy `read_seen` are null or its own.
+//! - `spare`, released by the reader, acquired by the writer: the reader has read the page's entries, as above. A
+//!   refused exchange hands nothing over, so its load is relaxed; so is the swap of `pages`, which `read` releases.
+//! - `pages`, released by the writer: for [`RingReader::give_back`], which does not look at `written` first.
+//! - Relaxed: `read_seen` is the writer's alone, `taken` the reader's; another thread becomes the reader only through
+//!   `ThreadReader`, which acquires and releases. `dropped` and `dropped_in_requests` have one writer, and stand for
+//!   nothing else.
 #![allow(unsafe_code)]
 
 use std::ptr::{self, NonNull};

@@ -3,6 +3,17 @@
 //! The thread pushes and pops. The agent thread may read it from outside, to write unfinished calls. It may then see a
 //! change half done. That is harmless: all fields that it reads are atomic, and it reads twice (see
 //! `unfinished_calls`).
+//!
+//! Orderings, each with what it carries to that reader:
+//!
+//! - `depth`, released by a push: the fields of the frames below it. Fields are relaxed, and the next push at the same
+//!   depth may change them while they are read: half-done changes, and stores that another processor sees in another
+//!   order, last nanoseconds, and the second reading follows after 200 microseconds.
+//! - `depth`, released by a pop: the call is in the method statistics.
+//! - `blocks` and `level`, both released: a reader that finds a level finds its block, and the frames copied to it.
+//! - `state`, released when frames of an earlier recording, or of muted methods, are gone: a reader that finds the
+//!   recording does not find its predecessor's frames.
+//! - The thread itself loads all of them relaxed: it alone stores them. So does its signal handler.
 #![allow(unsafe_code)]
 
 use std::cell::Cell;
@@ -287,7 +298,7 @@ impl ShadowStack {
 
     #[inline]
     pub(crate) fn recording(&self) -> u32 {
-        super::recording::recording_of(self.state())
+        super::recording::recording_of(self.state.load(Ordering::Acquire))
     }
 
     /// The state for which the frames were last checked.
@@ -354,7 +365,7 @@ impl<'t> Own<'t, ShadowStack> {
     }
 
     pub(super) fn set_state(self, state: u64) {
-        self.state.store(state, Ordering::Relaxed);
+        self.state.store(state, Ordering::Release);
     }
 
     /// Number of calls beyond the last frame.

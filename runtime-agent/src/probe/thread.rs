@@ -10,6 +10,18 @@
 //!
 //! A thread of the service never waits for memory, nor ends the process for lack of it. Except for the list of threads,
 //! all memory comes from the kernel, under the ceiling of `memory`, and each owner can do without.
+//!
+//! Orderings, beside those of stack, statistics and ring:
+//!
+//! - The list is behind a mutex: who finds a thread in it finds the thread's data whole.
+//! - `ended`, released and acquired: the last name, and all entries and counts of the thread. The agent thread looks at
+//!   it before it reads the thread for the last time.
+//! - `has_reader`, acquired and released like a lock: the reader before has ended with the ring and the readings.
+//! - References (`thread_ref`) are counted as `Arc` does: each is released, and the last one acquires all others. A new
+//!   one is relaxed, because it is made of one that exists.
+//! - `runs`, released and acquired: the frames of the virtual thread that ran before were taken off. `in_flight` reads
+//!   it before and after the frames.
+//! - `java_thread`, released and acquired: the JVM's weak reference. `java_id` is a number, and stands for nothing else.
 #![allow(unsafe_code)]
 
 use std::cell::{Cell, UnsafeCell};

@@ -6,6 +6,17 @@
 //! histogram and those without times, and it never has more throws than calls. That holds for the last reading too, if
 //! the JVM ended a thread inside a probe. (The times may include that call already.) Memory grows with the methods that
 //! the thread really called: a growing hash table finds them, chunks of entries hold them.
+//!
+//! Orderings, each with what it carries to the reader:
+//!
+//! - `ended`, released last, acquired first: a reader that finds it unchanged has missed no call.
+//! - A bucket and `without_times`, released: the other values of the calls that they count. The reader loads them
+//!   relaxed and acquires all of them by one fence.
+//! - `count` and `next` of a chunk, released and acquired: the entries and the chunk, written before.
+//! - `max_ticks` is swapped by the reader, `class` gets a bit from it, both relaxed: each is one value for itself. If
+//!   the reader comes between the thread's load and its store, the next maximum may lack that call, which was not
+//!   longer than the maximum before, or the bit is lost and set again later.
+//! - All else is relaxed: one thread stores it, and the reader reads it after one of the above.
 #![allow(unsafe_code)]
 
 use std::cell::Cell;
