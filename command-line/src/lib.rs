@@ -62,8 +62,8 @@ fn asked(arguments: impl IntoIterator<Item = OsString>) -> Option<Generate> {
     Generate::from_str(what.to_str()?, false).ok().filter(|_| is_all)
 }
 
-/// Writes the manual page. The page of both targets is the same, so it has the version only. Subcommands are sections of
-/// it, because a page for each of them would be read by nobody.
+/// Writes the manual page. The page of both targets is the same, so it has the version only. Subcommands are sections
+/// of it, because a page for each of them would be read by nobody.
 fn manual(command: Command, out: &mut dyn Write) -> io::Result<()> {
     let mut command = command.long_version(None).disable_help_subcommand(true);
     command.build();
