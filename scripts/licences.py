@@ -27,7 +27,8 @@ while waiting:
 
 texts = {}
 without = []
-for crate in sorted((crates[id] for id in used if crates[id]["source"]), key=lambda crate: (crate["name"], crate["version"])):
+others = [crates[crate] for crate in used if crates[crate]["source"]]
+for crate in sorted(others, key=lambda crate: (crate["name"], crate["version"])):
     title = f"{crate['name']} {crate['version']} ({crate['license']}) {crate['repository'] or ''}".rstrip()
     folder = pathlib.Path(crate["manifest_path"]).parent
     files = sorted(path for path in folder.iterdir() if path.name.upper().startswith(NAMES) and path.is_file())

@@ -51,7 +51,8 @@ install_tools() {
         cp scripts/release-tools.txt "$tools/"
     fi
     export PATH="$PWD/$tools/bin:$PWD/target/tools/bin:$PATH"
-    export ZIG_GLOBAL_CACHE_DIR="$PWD/target/tools/zig-cache" CARGO_ZIGBUILD_CACHE_DIR="$PWD/target/tools/zigbuild-cache"
+    export ZIG_GLOBAL_CACHE_DIR="$PWD/target/tools/zig-cache"
+    export CARGO_ZIGBUILD_CACHE_DIR="$PWD/target/tools/zigbuild-cache"
     if [ ! -x target/tools/bin/cargo-cyclonedx ]; then
         say "building cargo-cyclonedx"
         env -u CARGO_TARGET_DIR cargo install --quiet --locked --version 0.5.9 --root target/tools cargo-cyclonedx ||
@@ -65,17 +66,15 @@ install_tools() {
 
 # build MACHINE: the programs, with the paths of this machine replaced.
 build() {
-    local flags= from prefix package
-    for prefix in "$(rustc --print sysroot)=/rust" "${CARGO_HOME:-$HOME/.cargo}=/cargo" "$built=/target" "$PWD=/$name"; do
-        # The last one that matches counts.
+    local machine=$1 cargo_home=${CARGO_HOME:-$HOME/.cargo} flags= from prefix package
+    # The last one that matches counts.
+    for prefix in "$(rustc --print sysroot)=/rust" "$cargo_home=/cargo" "$PWD=/$name" "$built=/target"; do
         flags+=${flags:+$'\x1f'}--remap-path-prefix=$prefix
     done
-    set --  "$1"
-    for package in $packages; do set -- "$@" -p "$package"; done
-    local machine=$1
     shift
-    # C and C++ of crates, and of zig's own libraries.
-    from="-ffile-prefix-map=${CARGO_HOME:-$HOME/.cargo}=/cargo -ffile-prefix-map=$PWD=/$name"
+    for package in $packages; do set -- "$@" -p "$package"; done
+    # The C code of crates.
+    from="-ffile-prefix-map=$cargo_home=/cargo -ffile-prefix-map=$PWD=/$name"
     CARGO_ENCODED_RUSTFLAGS=$flags CFLAGS=$from CXXFLAGS=$from \
         CARGO_PROFILE_RELEASE_STRIP=none CARGO_PROFILE_RELEASE_DEBUG=line-tables-only \
         cargo zigbuild --locked --release --quiet --target "$(target "$machine").2.17" "$@"
