@@ -29,7 +29,9 @@ pub struct Jdk {
 }
 
 impl Jdk {
-    fn at(home: &Path) -> Option<Self> {
+    /// The runtime in a folder, if it is one.
+    #[must_use]
+    pub fn at(home: &Path) -> Option<Self> {
         let home = fs::canonicalize(home).ok()?;
         if !home.join("bin/java").exists() {
             return None;

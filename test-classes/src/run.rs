@@ -6,7 +6,7 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::process::{CommandExt, parent_id};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -26,6 +26,7 @@ pub struct Java {
     command: Command,
     what: String,
     stderr: Option<Stdio>,
+    library: PathBuf,
 }
 
 /// A program that has ended by itself.
@@ -104,13 +105,27 @@ impl Java {
         command.env_remove("JAVA_TOOL_OPTIONS").env_remove("JDK_JAVA_OPTIONS");
         command.env_remove("TPROFILER_OPTS");
         command.args(["-Xverify:all", "-XX:-UsePerfData"]);
-        Self { command, what: jdk.to_string(), stderr: None }
+        let library = artifacts().agent.clone();
+        Self { command, what: jdk.to_string(), stderr: None, library }
+    }
+
+    /// The same on an emulated processor, with the programs and libraries of its system in a folder.
+    pub fn emulated(jdk: &Jdk, emulator: &str, system: &Path) -> Self {
+        let mut command = Command::new(emulator);
+        command.arg("-L").arg(system).arg(jdk.command("java"));
+        Self::with(jdk, command)
+    }
+
+    /// Takes the agent from this file.
+    pub fn library(mut self, library: &Path) -> Self {
+        self.library = library.to_owned();
+        self
     }
 
     /// Loads the agent with these options. Unless they say otherwise, every method is instrumented and never
     /// throttled, because programs count their calls.
     pub fn agent(self, options: &str) -> Self {
-        let agent = artifacts().agent.display().to_string();
+        let agent = self.library.display().to_string();
         let mut all = options.to_owned();
         for (key, more) in [("leaves=", ",leaves=keep"), ("overhead=", ",overhead=off")] {
             let says = [key, "config="].iter().any(|key| options.contains(key));

@@ -1,0 +1,105 @@
+#!/usr/bin/env bash
+# Checks the files of scripts/release.sh as users get them: sums, the glibc that they ask for, paths of this machine,
+# versions, completions; the library is loaded with musl, and by each Java runtime from 11 on; `analyze` reads the logs.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. scripts/lib.sh
+
+out=target/release-files
+[ -f "$out/SHA256SUMS" ] || fail "$out is empty: run scripts/release.sh"
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+ensure_jdk
+ensure readelf binutils
+(cd "$out" && sha256sum --quiet --check SHA256SUMS) || fail "wrong sums"
+if [ -f "$out/SHA256SUMS.minisig" ]; then
+    [ -n "${MINISIGN_PUBLIC_KEY:-}" ] || fail "set MINISIGN_PUBLIC_KEY to the file with the public key"
+    minisign -V -q -p "$MINISIGN_PUBLIC_KEY" -m "$out/SHA256SUMS"
+fi
+
+# newest_glibc FILE: the newest version of glibc whose symbols it needs.
+newest_glibc() { readelf --version-info --wide "$1" | grep -o 'GLIBC_[0-9.]*' | sort -Vu | tail -1; }
+
+# check_elf FILE DEBUG
+check_elf() {
+    local newest
+    newest=$(newest_glibc "$1")
+    [ "$(printf 'GLIBC_2.17\n%s\n' "$newest" | sort -V | tail -1)" = GLIBC_2.17 ] ||
+        fail "$1 needs $newest"
+    ! readelf --dynamic --wide "$1" | grep -E 'NEEDED.*\[(ld-|libgcc|libstdc)|RPATH|RUNPATH' ||
+        fail "$1 needs a library that is not everywhere"
+    for file in "$1" "$2"; do
+        ! grep -aqF -e "$PWD" -e "${CARGO_HOME:-$HOME/.cargo}" -e "$(rustc --print sysroot)" "$file" ||
+            fail "$file has paths of this machine"
+    done
+    readelf --debug-dump=links "$1" 2>/dev/null | grep -qF "$(basename "$2")" || fail "$1 does not name $2"
+}
+
+for machine in x64 arm64; do
+    [ -f "$out"/tprofiler-*-linux-$machine.tar.gz ] || continue
+    mkdir "$work/$machine"
+    for archive in "$out"/tprofiler-*-linux-$machine*.tar.gz; do
+        tar -xf "$archive" -C "$work/$machine"
+    done
+    debug=$(echo "$work/$machine"/tprofiler-*-debug)
+    folder=${debug%-debug}
+    for file in libtprofiler.so tprofiler tprofiler-skywalking analyze rewrite; do
+        check_elf "$folder/$file" "$debug/$file.debug"
+    done
+    for file in README.md LICENSE-MIT LICENSE-APACHE LICENSES-THIRD-PARTY man/man1/tprofiler.1; do
+        [ -s "$folder/$file" ] || fail "$folder/$file is missing"
+    done
+    for file in "$folder"/completions/*.bash; do
+        bash -n "$file"
+    done
+    echo "$machine: $(newest_glibc "$folder/libtprofiler.so"), $(stat -c %s "$folder/libtprofiler.so") bytes of library"
+done
+
+folder=$(echo "$work"/x64/tprofiler-*[0-9])
+for program in tprofiler tprofiler-skywalking analyze rewrite; do
+    "$folder/$program" --version
+done
+
+# The library with musl. A static program could not load it.
+zig=target/tools/release/bin/python-zig
+if [ -x "$zig" ] && ensure /lib/ld-musl-x86_64.so.1 musl; then
+    cat >"$work/load.c" <<'C'
+#include <dlfcn.h>
+#include <stdio.h>
+
+int main(int count, char **words) {
+    void *library = count == 2 ? dlopen(words[1], RTLD_NOW) : 0;
+    if (!library || !dlsym(library, "Agent_OnLoad") || !dlsym(library, "Agent_OnAttach")) {
+        fprintf(stderr, "%s\n", dlerror());
+        return 1;
+    }
+    puts("musl loads the library");
+}
+C
+    "$zig" cc -target x86_64-linux-musl -dynamic -o "$work/load" "$work/load.c"
+    "$work/load" "$folder/libtprofiler.so"
+fi
+
+cat >"$work/Work.java" <<'JAVA'
+public class Work {
+    static void step() throws InterruptedException {
+        Thread.sleep(3);
+    }
+
+    public static void main(String[] arguments) throws InterruptedException {
+        for (int number = 0; number < 20; number++) {
+            step();
+        }
+    }
+}
+JAVA
+"$JDK/bin/javac" --release 11 -nowarn -d "$work" "$work/Work.java"
+java_homes | while read -r home; do
+    logs=$work/logs-$(basename "$home")
+    # It says nothing.
+    said=$("$home/bin/java" "-agentpath:$folder/libtprofiler.so=include=Work,port=off,logs=$logs" -cp "$work" Work 2>&1)
+    [ -z "$said" ] || fail "$home: $said"
+    "$folder/analyze" "$logs" --format csv >"$work/report.csv" 2>"$work/remarks"
+    grep -q '^Work,step,()V,20,0,' "$work/report.csv" || fail "$home: $(cat "$work/report.csv" "$work/remarks")"
+    echo "JDK $(java_major "$home"): 20 calls recorded and reported"
+done
