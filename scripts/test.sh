@@ -36,6 +36,9 @@ if [ -n "$full" ]; then
     ensure openssl openssl || true
     scripts/oap.sh --install
     scripts/kafka.sh --install
+    # test-classes/tests/release.rs unpacks and runs these.
+    scripts/release.sh
+    scripts/arm64.sh
 fi
 scripts/browser.sh || echo "WARNING: there is no browser, so the report's pages are not tried in one."
 
