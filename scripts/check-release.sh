@@ -60,25 +60,32 @@ for program in tprofiler tprofiler-skywalking analyze rewrite; do
     "$folder/$program" --version
 done
 
-# The library with musl. A static program could not load it.
-zig=target/tools/release/bin/python-zig
-if [ -x "$zig" ] && ensure /lib/ld-musl-x86_64.so.1 musl; then
-    cat >"$work/load.c" <<'C'
+# The library with musl, loaded by a program that pretends to be a JVM without JVMTI: the library says so.
+ensure musl-gcc musl-tools || exit 1
+cat >"$work/load.c" <<'C'
 #include <dlfcn.h>
 #include <stdio.h>
 
+static int get_env(void *jvm, void **env, int version) { return -3; }
+static void *functions[] = {0, 0, 0, 0, 0, 0, (void *)get_env, 0};
+
 int main(int count, char **words) {
     void *library = count == 2 ? dlopen(words[1], RTLD_NOW) : 0;
-    if (!library || !dlsym(library, "Agent_OnLoad") || !dlsym(library, "Agent_OnAttach")) {
+    int (*on_load)(void *, char *, void *) = 0;
+    if (library) *(void **)&on_load = dlsym(library, "Agent_OnLoad");
+    void **jvm = functions;
+    if (!on_load) {
         fprintf(stderr, "%s\n", dlerror());
         return 1;
     }
-    puts("musl loads the library");
+    int result = on_load(&jvm, "include=Work", 0);
+    printf("musl loads the library, and Agent_OnLoad returns %d\n", result);
+    return 0;
 }
 C
-    "$zig" cc -target x86_64-linux-musl -dynamic -o "$work/load" "$work/load.c"
-    "$work/load" "$folder/libtprofiler.so"
-fi
+musl-gcc -o "$work/load" "$work/load.c"
+"$work/load" "$folder/libtprofiler.so" >"$work/loaded" 2>&1 || fail "musl does not load it: $(cat "$work/loaded")"
+cat "$work/loaded"
 
 cat >"$work/Work.java" <<'JAVA'
 public class Work {
