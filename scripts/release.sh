@@ -114,7 +114,7 @@ pages() {
 
 # pack MACHINE PAGES
 pack() {
-    local machine=$1 bin work program
+    local machine=$1 bin work program loader
     bin=$built/$(target "$machine")/release
     work=$out/work/$machine
     mkdir -p "$work/$name" "$work/$name-debug"
@@ -123,7 +123,7 @@ pack() {
     done
     # musl has no file of the loader's name, and does its part itself.
     for program in "$work/$name"/*; do
-        patchelf --print-needed "$program" | grep '^ld-linux' | while read -r loader; do
+        for loader in $(patchelf --print-needed "$program" | sed -n '/^ld-linux/p'); do
             patchelf --remove-needed "$loader" "$program"
         done
     done
@@ -135,15 +135,14 @@ pack() {
     archive "$name-linux-$machine-debug" "$work/$name-debug"
 }
 
-# The parts of which each crate's programs consist. cargo-cyclonedx writes next to the crate.
+# The parts of which each crate's programs consist. cargo-cyclonedx writes a file next to each crate of the workspace.
 boms() {
     local package
+    cargo cyclonedx --quiet --format json --spec-version 1.5 --target "$(target x64)" --override-filename release-bom
     for package in $packages; do
-        cargo cyclonedx --quiet --manifest-path "$package/Cargo.toml" --format json --spec-version 1.5 \
-            --target "$(target x64)" --override-filename release-bom
         sed "s|$PWD|/$name|g" "$package/release-bom.json" >"$out/$name-$package.cdx.json"
     done
-    rm -f ./*/release-bom.json
+    find . -name release-bom.json -not -path './target/*' -delete
 }
 
 install_tools
