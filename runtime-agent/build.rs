@@ -106,6 +106,8 @@ fn main() -> Result<(), Box<dyn error::Error>> {
     // A JVM may close a library whose Agent_OnAttach failed. This one has callbacks and native methods, so it must stay
     // loaded.
     println!("cargo::rustc-cdylib-link-arg=-Wl,-z,nodelete");
+    // A symbol that the oldest supported glibc lacks would otherwise be missed only when the library is loaded.
+    println!("cargo::rustc-cdylib-link-arg=-Wl,-z,defs");
     let out = env::var("OUT_DIR")?;
     fs::write(Path::new(&out).join("probe.class"), probe_class::fast()?)?;
     fs::write(Path::new(&out).join("plain_probe.class"), probe_class::plain()?)?;

@@ -26,6 +26,8 @@ check_elf() {
     newest=$(newest_glibc "$1")
     [ "$(printf 'GLIBC_2.17\n%s\n' "$newest" | sort -V | tail -1)" = GLIBC_2.17 ] ||
         fail "$1 needs $newest"
+    # Symbols that this glibc lacks have no version.
+    ! nm --dynamic --undefined-only "$1" | grep -v -e @ -e ' w ' || fail "$1 needs symbols that are nowhere"
     ! readelf --dynamic --wide "$1" | grep -E 'NEEDED.*\[(ld-|libgcc|libstdc)|RPATH|RUNPATH' ||
         fail "$1 needs a library that is not everywhere"
     for file in "$1" "$2"; do
