@@ -1,4 +1,4 @@
-//! The Debian package, installed in a clean Debian.
+//! The Debian package, installed in a clean Debian, and the files of `deploy`.
 
 use std::process::Command;
 
@@ -25,4 +25,18 @@ fn the_package_profiles_a_jvm_of_a_clean_debian_and_leaves_nothing() {
         assert!(report.contains(method), "{report}");
     }
     assert!(said[1].contains("nothing is left"), "{said:#?}");
+}
+
+#[test]
+#[ignore = "full lane: it fetches programs that check them"]
+fn files_of_deploy_are_valid() {
+    let script = project().join("scripts/check-deploy.sh");
+    let output = Command::new(script).output().expect("the script runs");
+    assert!(output.status.success(), "{output:?}");
+    let said = String::from_utf8(output.stderr).expect("text");
+    let valid =
+        ["deploy/Dockerfile is valid", "deployment/shop", "pod/shop", "deploy/systemd is valid"];
+    for file in valid {
+        assert!(said.contains(file), "{file} in {said}");
+    }
 }
