@@ -22,16 +22,20 @@ trap 'rm -rf "$work"' EXIT
 
 # An archive of the release build, as scripts/release.sh makes them.
 pack_build() {
-    local version programs name
+    local version programs name program shell
     ensure_rust
     build_artifacts
     programs=${CARGO_TARGET_DIR:-target}/release
     version=$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' Cargo.toml)
     name=tprofiler-$version
-    install -d "$work/$name"/{man,completions}
+    install -d "$work/$name"/{man/man1,completions}
     cp "$programs"/{libtprofiler.so,tprofiler,tprofiler-skywalking,analyze,rewrite} README.md LICENSE-* "$work/$name"
-    "$programs/analyze" --generate man >"$work/$name/man/analyze.1"
-    "$programs/analyze" --generate bash >"$work/$name/completions/analyze.bash"
+    for program in tprofiler analyze; do
+        "$programs/$program" --generate man >"$work/$name/man/man1/$program.1"
+        for shell in bash zsh fish; do
+            "$programs/$program" --generate "$shell" >"$work/$name/completions/$program.$shell"
+        done
+    done
     tar -czf "$work/$name-linux-x64.tar.gz" -C "$work" "$name"
     scripts/deb.sh "$work/$name-linux-x64.tar.gz"
     package=$(echo "$work"/*.deb)

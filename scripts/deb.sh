@@ -34,7 +34,7 @@ depends() {
 pages() {
     local page name
     install -d "$root/usr/share/man/man1"
-    for page in "$1"/man/*.1; do
+    for page in "$1"/man/man1/*.1; do
         name=$(basename "$page")
         [ "$name" != rewrite.1 ] || continue
         [ "$name" != analyze.1 ] || name=tprofiler-analyze.1
@@ -42,14 +42,13 @@ pages() {
     done
 }
 
-# completions FOLDER: those for bash of the programs that are in /usr/bin.
+# completions FOLDER: those of the program that users type.
 completions() {
-    local program
-    for program in tprofiler tprofiler-skywalking; do
-        [ -f "$1/completions/$program.bash" ] || continue
-        install -D -m 644 "$1/completions/$program.bash" \
-            "$root/usr/share/bash-completion/completions/$program"
-    done
+    local share=$root/usr/share
+    [ -f "$1/completions/tprofiler.bash" ] || return 0
+    install -D -m 644 "$1/completions/tprofiler.bash" "$share/bash-completion/completions/tprofiler"
+    install -D -m 644 "$1/completions/tprofiler.zsh" "$share/zsh/vendor-completions/_tprofiler"
+    install -D -m 644 "$1/completions/tprofiler.fish" "$share/fish/vendor_completions.d/tprofiler.fish"
 }
 
 # package ARCHIVE
