@@ -2,6 +2,7 @@
 //! or detaches it.
 
 mod attach;
+mod beside;
 mod bounded;
 mod connection;
 pub mod endpoints;
@@ -12,7 +13,6 @@ mod listening;
 mod notice;
 mod profile;
 pub mod run_agent;
-mod skywalking;
 mod target;
 mod task;
 mod trigger;
@@ -29,6 +29,7 @@ use log_format::error::BadValue;
 use log_format::writer::is_unprintable;
 
 use self::attach::AttachArguments;
+use self::beside::Program;
 use self::bounded::{FILES, bounded};
 use self::failure::{Failure, failed};
 use self::profile::ProfileArguments;
@@ -85,7 +86,7 @@ fn command_line() -> clap::Command {
         let no_token = hidden("no_token", ArgAction::SetTrue).long("no-token");
         command.args([addr, run, pid, json, no_token])
     };
-    ["attach", "list", "profile", "skywalking"]
+    ["analyze", "attach", "list", "profile", "skywalking"]
         .into_iter()
         .fold(Arguments::command(), |line, name| line.mut_subcommand(name, without))
 }
@@ -181,6 +182,15 @@ enum Command {
     Task(TaskArguments),
     /// Show the profile tasks: analyze --task ID reports them
     Tasks,
+    /// Report which methods cost the time, from logs
+    ///
+    /// Runs the program analyze, which lies beside this one.
+    #[command(disable_help_flag = true)]
+    Analyze {
+        /// Its arguments; --help shows them
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
+        arguments: Vec<OsString>,
+    },
     /// Carry out the profile tasks of a SkyWalking server
     ///
     /// Runs the program tprofiler-skywalking, which lies beside this one.
@@ -244,6 +254,7 @@ impl Command {
             | Self::Attach(_)
             | Self::List
             | Self::Profile(_)
+            | Self::Analyze { .. }
             | Self::Skywalking { .. } => return None,
         })
     }
@@ -253,8 +264,8 @@ impl Command {
 #[must_use]
 pub fn main() -> ExitCode {
     // Before anything else is read: its options have the names of ours.
-    if let Some(arguments) = skywalking::arguments(std::env::args_os()) {
-        return skywalking::run(arguments);
+    if let Some((program, arguments)) = beside::named(std::env::args_os()) {
+        return program.run(&arguments);
     }
     if let Some(code) = command_line::generated(command_line) {
         return code;
@@ -294,7 +305,8 @@ fn run(mut arguments: Arguments) -> Result<ExitCode, Failure> {
         }
         Command::Detach { pid: Some(pid) } => attach::detach(*pid, token).map_err(failed(pid)),
         Command::List => Ok(attach::list()),
-        Command::Skywalking { arguments } => return Ok(skywalking::run(arguments.clone())),
+        Command::Analyze { arguments } => return Ok(Program::Analyze.run(arguments)),
+        Command::Skywalking { arguments } => return Ok(Program::Skywalking.run(arguments)),
         Command::Profile(arguments) => {
             return profile::profile(arguments, token).map_err(failed(arguments.pid()));
         }
