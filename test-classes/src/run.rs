@@ -6,12 +6,13 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::process::{CommandExt, parent_id};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use crate::artifacts::artifacts;
+use crate::classes::agent_jar;
 use crate::jdk::Jdk;
 
 /// No program here takes this long, on slow and busy machines neither; one that does hangs.
@@ -26,6 +27,8 @@ pub struct Java {
     command: Command,
     what: String,
     stderr: Option<Stdio>,
+    /// Loads the agent, if not the JVM.
+    jar: Option<PathBuf>,
 }
 
 /// A program that has ended by itself.
@@ -104,7 +107,7 @@ impl Java {
         command.env_remove("JAVA_TOOL_OPTIONS").env_remove("JDK_JAVA_OPTIONS");
         command.env_remove("TPROFILER_OPTS");
         command.args(["-Xverify:all", "-XX:-UsePerfData"]);
-        Self { command, what: jdk.to_string(), stderr: None }
+        Self { command, what: jdk.to_string(), stderr: None, jar: None }
     }
 
     /// Loads the agent with these options. Unless they say otherwise, every method is instrumented and never
@@ -123,7 +126,19 @@ impl Java {
             all += &format!(",probe={form}");
         }
         let options = all;
-        self.arg(format!("-agentpath:{agent}={options}"))
+        match &self.jar {
+            None => self.arg(format!("-agentpath:{agent}={options}")),
+            Some(jar) => {
+                let agent = format!("-javaagent:{}={options}", jar.display());
+                self.arg(agent)
+            }
+        }
+    }
+
+    /// From here on, [`agent`](Self::agent) loads it with `-javaagent:tprofiler-agent.jar`.
+    pub fn with_agent_jar(mut self, jdk: &Jdk) -> Self {
+        self.jar = Some(agent_jar());
+        self.args(may_load(jdk))
     }
 
     /// Sets an environment variable.
@@ -294,6 +309,11 @@ impl Finished {
         assert_eq!((self.status, &*self.stderr), (Some(0), ""), "{what}\n{end}");
         self
     }
+}
+
+/// What spares a program that loads a library the JVM's warning.
+pub fn may_load(jdk: &Jdk) -> &'static [&'static str] {
+    if jdk.major >= 24 { &["--enable-native-access=ALL-UNNAMED"] } else { &[] }
 }
 
 /// A command in a mount namespace of its own, and for users other than root in a user namespace of its own.
