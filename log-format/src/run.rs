@@ -43,6 +43,9 @@ pub struct Run {
     /// The clock that probes read: `tsc`, `cntvct` (arm64) or `monotonic`.
     #[serde(default)]
     pub clock: String,
+    /// The agent came into a running JVM: code compiled before has less debug information.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub attached: bool,
     /// What interrupts threads for samples of CPU time: `perf`, `ctimer` or `itimer`; absent without samples.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_engine: Option<String>,

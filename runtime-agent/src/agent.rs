@@ -3,7 +3,8 @@
 //! ```text
 //! Agent_OnLoad    read the options, ask for capabilities and events
 //! VMInit          start the agent thread, wait until it has begun
-//! Agent_OnAttach  both at once, without waiting; or detach, if the options say so
+//! Agent_OnAttach  both at once, without waiting; or detach, if the options say so;
+//!                 called by `java_agent`, both at once, waiting
 //! VMDeath         end recording, write everything
 //! ```
 //! `agent_thread` shows what the agent thread does in between. The load hook opens in VMInit and not before: an
@@ -35,6 +36,7 @@ use crate::jvm::error::JvmError;
 use crate::jvm::java_threads;
 use crate::jvm::loaders;
 use crate::jvm::mounted_lately;
+use crate::jvm::native_binding::Binder;
 use crate::jvm::virtual_threads;
 use crate::locks;
 use crate::options::{BadOptions, Fault, Options};
@@ -47,6 +49,7 @@ use crate::session::active;
 use crate::session::agent_thread;
 use crate::session::attach_protocol;
 use crate::session::claim::{Arrival, Claimant, Stage, Started};
+use crate::session::java_call::JavaCall;
 use crate::session::phase;
 use crate::session::run_info;
 use crate::statements;
@@ -57,6 +60,8 @@ use crate::sys::native_thread::{self, Priority, within};
 const FILES: Duration = Duration::from_secs(2);
 /// How long it then waits for loaded classes to be instrumented.
 const INSTRUMENTED: Duration = Duration::from_secs(10);
+/// How often a waiting thread looks for other work.
+const MEANWHILE: Duration = Duration::from_millis(2);
 
 /// The agent of this process.
 #[derive(Default)]
@@ -89,6 +94,9 @@ impl Agent for TProfiler {
     fn on_attach(&self, context: AgentLoadContext<'_>) -> jni::jint {
         say_panics_in_one_line();
         let options = context.options_lossy().unwrap_or_default();
+        if let Some(call) = JavaCall::of(context.reserved()) {
+            return start_for(call, &context, &options);
+        }
         let done = if options == attach_protocol::DETACH {
             detach(&context)
         } else {
@@ -109,7 +117,9 @@ impl Agent for TProfiler {
         let options = self.options.lock().unwrap_or_else(PoisonError::into_inner).take();
         let (Some(options), Some(jni)) = (options, context.jni()) else { return };
         match begin(options, Arrival::AtStart, context.jvmti(), jni) {
-            Ok(started) => wait_until_begun(&started),
+            Ok(started) => {
+                wait_until_begun(&started, FILES, || {});
+            }
             Err(error) => message!("{error}; profiling is off"),
         }
     }
@@ -278,29 +288,37 @@ fn read_options(
     })
 }
 
-/// Waits until the application's first call will be counted, or until that takes too long.
-fn wait_until_begun(Started { stages, claim }: &Started) {
-    let mut deadline = Instant::now() + FILES;
+/// Waits until the application's first call will be counted, or until that takes too long: longer than `files`, or than
+/// it takes to instrument classes. Calls `meanwhile` every few milliseconds. `false` if the agent stays off.
+fn wait_until_begun(
+    Started { stages, claim }: &Started,
+    files: Duration,
+    meanwhile: impl Fn(),
+) -> bool {
+    let mut deadline = Instant::now() + files;
     let mut is_prepared = false;
     loop {
-        match stages.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+        let left = deadline.saturating_duration_since(Instant::now());
+        match stages.recv_timeout(left.min(MEANWHILE)) {
             Ok(Stage::Runs) => {}
             Ok(Stage::Prepared) => {
                 (is_prepared, deadline) = (true, Instant::now() + INSTRUMENTED);
             }
+            Ok(Stage::Begun) => return true,
             // The agent thread reports its own errors.
-            Ok(Stage::Begun) | Err(RecvTimeoutError::Disconnected) => return,
+            Err(RecvTimeoutError::Disconnected) => return false,
+            Err(RecvTimeoutError::Timeout) if Instant::now() < deadline => meanwhile(),
             Err(RecvTimeoutError::Timeout) if claim.take(Claimant::Waiter) => {
-                return tell_late(FILES);
+                tell_late(files);
+                return false;
             }
             // The agent thread has become prepared just now.
             Err(RecvTimeoutError::Timeout) if !is_prepared => {
                 (is_prepared, deadline) = (true, Instant::now() + INSTRUMENTED);
             }
             Err(RecvTimeoutError::Timeout) => {
-                return message!(
-                    "classes are still being instrumented; calls until then are not counted"
-                );
+                message!("classes are still being instrumented; calls until then are not counted");
+                return true;
             }
         }
     }
@@ -373,25 +391,10 @@ const PREPARED: Duration = Duration::from_secs(30);
 /// Begins a run in a running JVM. Natives can be bound only after this has returned to the JVM, so the agent thread
 /// does the rest.
 fn attach(context: &AgentLoadContext<'_>, options: &str) -> Result<(), Refusal> {
-    let refused = |error: Error| (attach_protocol::REFUSED, error);
-    if probe::gave_up() {
-        let error = "profiling is off for good in this JVM, after an internal error";
-        return Err(refused(Error::State(error)));
-    }
-    if phase::is_active() {
-        let error = "agent already active in this JVM; nothing was attached";
-        return Err((attach_protocol::ATTACHED_ALREADY, Error::State(error)));
-    }
+    can_attach()?;
     let options = read_options(options, Options::read_attached)
         .map_err(|bad| (attach_protocol::WRONG_OPTIONS, bad.error))?;
-    prepare(context).map_err(|error| refused(error.into()))?;
-    options.tell_warnings();
-    let (jvmti, jni) = environments(context)?;
-    let started = begin(options, Arrival::Attached, &jvmti, &jni).map_err(refused)?;
-    if started.stages.recv_timeout(THREAD_START).is_err() {
-        started.claim.take(Claimant::Waiter);
-        return Err(refused(Error::State("the agent thread does not run")));
-    }
+    let (started, _) = begin_attached(context, options, Arrival::Attached)?;
     let wait = move || {
         let prepared = started.stages.recv_timeout(PREPARED);
         if prepared == Err(RecvTimeoutError::Timeout) && started.claim.take(Claimant::Waiter) {
@@ -401,6 +404,70 @@ fn attach(context: &AgentLoadContext<'_>, options: &str) -> Result<(), Refusal> 
     // If this thread cannot start, nothing reports that the log folder hangs.
     let _ = native_thread::spawn("tprofiler-wait", Priority::Normal, wait);
     Ok(())
+}
+
+/// Whether a run can begin in a running JVM.
+fn can_attach() -> Result<(), Refusal> {
+    if probe::gave_up() {
+        let error = "profiling is off for good in this JVM, after an internal error";
+        return Err((attach_protocol::REFUSED, Error::State(error)));
+    }
+    if phase::is_active() {
+        let error = "agent already active in this JVM; nothing was attached";
+        return Err((attach_protocol::ATTACHED_ALREADY, Error::State(error)));
+    }
+    Ok(())
+}
+
+/// Begins a run in a running JVM, and waits until the agent thread runs.
+fn begin_attached(
+    context: &AgentLoadContext<'_>,
+    options: Options,
+    arrival: Arrival,
+) -> Result<(Started, JniEnv), Refusal> {
+    let refused = |error: Error| (attach_protocol::REFUSED, error);
+    prepare(context).map_err(|error| refused(error.into()))?;
+    options.tell_warnings();
+    let (jvmti, jni) = environments(context)?;
+    let started = begin(options, arrival, &jvmti, &jni).map_err(refused)?;
+    if started.stages.recv_timeout(THREAD_START).is_err() {
+        started.claim.take(Claimant::Waiter);
+        return Err(refused(Error::State("the agent thread does not run")));
+    }
+    Ok((started, jni))
+}
+
+/// Begins a run for a Java program, and waits until recording is on.
+fn start_for(call: JavaCall, context: &AgentLoadContext<'_>, options: &str) -> jni::jint {
+    if let Err((code, error)) = can_attach() {
+        message!("{error}");
+        return code;
+    }
+    let refuse = |(code, error): Refusal| {
+        message!("{error}; profiling is off");
+        code
+    };
+    let options = match read_options(options, Options::read) {
+        Ok(options) => options,
+        Err(bad) if bad.strict && call == JavaCall::Premain => {
+            message!("{bad}; the JVM does not start, because of the option strict");
+            return attach_protocol::STRICT;
+        }
+        Err(bad) => return refuse((attach_protocol::WRONG_OPTIONS, bad.error)),
+    };
+    if options.sampling.cpu.is_some() {
+        debug_info::want_from_the_start();
+    }
+    // A thread of an earlier run may still be restoring classes.
+    let limit = if call == JavaCall::Premain { FILES } else { PREPARED };
+    let binder = Binder::new();
+    match begin_attached(context, options, Arrival::Called) {
+        Ok((started, jni)) => match wait_until_begun(&started, limit, || binder.bind(&jni)) {
+            true => attach_protocol::OK,
+            false => attach_protocol::REFUSED,
+        },
+        Err(refusal) => refuse(refusal),
+    }
 }
 
 /// The agent's JVMTI environment and the calling thread's JNI environment.

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! agent          the JVM's callbacks
+//! java_agent     the calls of the Java class in tprofiler-agent.jar
 //!   agent_thread the agent thread: begins a run, and ends it at a detach
 //!   instrument   instruments classes, and restores them
 //!   class_hook   which classes are instrumented; the rewriter inserts the probes
@@ -22,6 +23,7 @@ mod drain;
 mod error;
 mod exceptions;
 mod instrument;
+mod java_agent;
 mod jvm;
 mod locks;
 mod log;

@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 
 use sha2::{Digest, Sha256};
 
-use crate::artifacts::{project, target};
+use crate::artifacts::{artifacts, project, target};
 use crate::jdk::{Jdk, compiler, found};
 use crate::libraries::library;
 
@@ -79,6 +79,46 @@ pub fn newest_classes() -> (&'static Jdk, &'static Path) {
         })
     });
     (jdk, folder)
+}
+
+/// `tprofiler-agent.jar` with the agent under test, as `scripts/maven.sh` builds it.
+///
+/// # Panics
+/// If that fails.
+pub fn agent_jar() -> PathBuf {
+    static REPOSITORY: OnceLock<PathBuf> = OnceLock::new();
+    let repository = REPOSITORY.get_or_init(|| {
+        let mut made_of = sources(&project().join("maven/java/io/github/tprofiler"));
+        let others = ["maven/MANIFEST.MF", "maven/pom.xml", "scripts/maven.sh", "scripts/lib.sh"];
+        made_of.extend(others.map(|file| project().join(file)));
+        made_of.push(artifacts().agent.clone());
+        kept("agent-jar", compiler(), &made_of, &[], |folder| {
+            let output = install_agent_jar(folder).output().expect("bash runs");
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        })
+    });
+    jar_in(repository)
+}
+
+/// `scripts/maven.sh` for this repository and the agent under test.
+pub fn install_agent_jar(repository: &Path) -> Command {
+    let mut script = Command::new(project().join("scripts/maven.sh"));
+    script.arg("--library").arg(format!("{}={}", platform(), artifacts().agent.display()));
+    script.arg(repository).env("JAVA_HOME", &compiler().home).env_remove("TPROFILER_GPG_KEY");
+    script
+}
+
+/// The place of the jar in a repository.
+#[must_use]
+pub fn jar_in(repository: &Path) -> PathBuf {
+    let version = env!("CARGO_PKG_VERSION");
+    let folder = repository.join("io/github/tprofiler/tprofiler-agent").join(version);
+    folder.join(format!("tprofiler-agent-{version}.jar"))
+}
+
+/// The name of this machine's platform in the jar.
+fn platform() -> &'static str {
+    if cfg!(target_arch = "aarch64") { "linux-arm64" } else { "linux-x64" }
 }
 
 /// The folder of classes that `make` creates; it runs only if no process has made the same classes before. `uses` is

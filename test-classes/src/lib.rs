@@ -26,7 +26,10 @@ mod truth_run;
 pub use agents::{bytecode_agent, faults, jacoco, java_agent, second_agent, set_clock};
 pub use artifacts::{Artifacts, artifacts, project};
 pub use check::{Check, Checked, Compared, Pair, check, compare, is_in_lane};
-pub use classes::{changed_classes, classes, compile, ecj, newest_classes, sql_classes};
+pub use classes::{
+    agent_jar, changed_classes, classes, compile, ecj, install_agent_jar, jar_in, newest_classes,
+    sql_classes,
+};
 pub use control::{
     Control, NONCE, error_line, field, mac, random, tprofiler, tprofiler_json, tprofiler_text,
     without_notice,
@@ -36,8 +39,8 @@ pub use libraries::{LibraryClass, classes_of, libraries, library};
 pub use loops::{Loops, Plain, RECOVERY, Rates, SHARE};
 pub use profile::{Counts, MethodName, Profile, Record, rows, truth};
 pub use run::{
-    Dialogue, Finished, Java, Running, free_port, has_thread, hung_mount, is_full, rounds, skipped,
-    timers, wait_until,
+    Dialogue, Finished, Java, Running, free_port, has_thread, hung_mount, is_full, may_load,
+    rounds, skipped, timers, wait_until,
 };
 pub use samples::{
     ExceptionExample, LockWait, Sampled, TracedCalls, exception_examples, lock_waits, off_cpu,

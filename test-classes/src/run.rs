@@ -12,6 +12,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use crate::artifacts::artifacts;
+use crate::classes::agent_jar;
 use crate::jdk::Jdk;
 
 /// No program here takes this long, on slow and busy machines neither; one that does hangs.
@@ -27,6 +28,8 @@ pub struct Java {
     what: String,
     stderr: Option<Stdio>,
     library: PathBuf,
+    /// Loads the agent, if not the JVM.
+    jar: Option<PathBuf>,
 }
 
 /// A program that has ended by itself.
@@ -106,7 +109,7 @@ impl Java {
         command.env_remove("TPROFILER_OPTS");
         command.args(["-Xverify:all", "-XX:-UsePerfData"]);
         let library = artifacts().agent.clone();
-        Self { command, what: jdk.to_string(), stderr: None, library }
+        Self { command, what: jdk.to_string(), stderr: None, library, jar: None }
     }
 
     /// The same on an emulated processor, with the programs and libraries of its system in a folder.
@@ -138,7 +141,19 @@ impl Java {
             all += &format!(",probe={form}");
         }
         let options = all;
-        self.arg(format!("-agentpath:{agent}={options}"))
+        match &self.jar {
+            None => self.arg(format!("-agentpath:{agent}={options}")),
+            Some(jar) => {
+                let agent = format!("-javaagent:{}={options}", jar.display());
+                self.arg(agent)
+            }
+        }
+    }
+
+    /// From here on, [`agent`](Self::agent) loads it with `-javaagent:tprofiler-agent.jar`.
+    pub fn with_agent_jar(mut self, jdk: &Jdk) -> Self {
+        self.jar = Some(agent_jar());
+        self.args(may_load(jdk))
     }
 
     /// Sets an environment variable.
@@ -167,12 +182,6 @@ impl Java {
     /// Sets the working folder.
     pub fn folder(mut self, folder: &Path) -> Self {
         self.command.current_dir(folder);
-        self
-    }
-
-    /// Sets an environment variable.
-    pub fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
-        self.command.env(name, value);
         self
     }
 
@@ -309,6 +318,11 @@ impl Finished {
         assert_eq!((self.status, &*self.stderr), (Some(0), ""), "{what}\n{end}");
         self
     }
+}
+
+/// What spares a program that loads a library the JVM's warning.
+pub fn may_load(jdk: &Jdk) -> &'static [&'static str] {
+    if jdk.major >= 24 { &["--enable-native-access=ALL-UNNAMED"] } else { &[] }
 }
 
 /// A command in a mount namespace of its own, and for users other than root in a user namespace of its own.

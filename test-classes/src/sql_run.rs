@@ -8,7 +8,7 @@ use crate::classes::sql_classes;
 use crate::jdk::Jdk;
 use crate::libraries::library;
 use crate::profile::Profile;
-use crate::run::{Finished, Java};
+use crate::run::{Finished, Java, may_load};
 use crate::statements::{
     Executed, SlowStatement, Sums, executions, secrets, slow_statements, sums,
 };
@@ -38,9 +38,7 @@ pub fn sql_java_with(jdk: &Jdk, more: &[&str], options: Option<&str>) -> Java {
     let jars = jars.iter().chain(more).map(|start| library(start).display().to_string());
     let jars = jars.collect::<Vec<_>>().join(":");
     // SQLite's driver loads a library.
-    let native: &[&str] =
-        if jdk.major >= 24 { &["--enable-native-access=ALL-UNNAMED"] } else { &[] };
-    let java = Java::new(jdk).args(native);
+    let java = Java::new(jdk).args(may_load(jdk));
     let java = options.into_iter().fold(java, Java::agent);
     java.arg("-cp").arg(format!("{}:{jars}", sql_classes().display()))
 }

@@ -368,7 +368,7 @@ fn closed_hours_have_texts_and_no_secrets() {
         let options =
             format!("include=sql,sql=0ms,compress={compress},port={port},logs={}", logs.display());
         let java = sql_java(jdk, Some(&options)).env("LD_PRELOAD", set_clock());
-        let mut program = java.env("SET_CLOCK", &clock).arg("sql.Listen").talk();
+        let mut program = java.variable("SET_CLOCK", &clock).arg("sql.Listen").talk();
         for line in ["old 20", "new 20", "plain 20"] {
             assert_eq!(program.ask(line), line, "{jdk}");
         }
@@ -405,7 +405,7 @@ fn texts_that_are_needed_outlive_hours_without_executions() {
         let port = free_port();
         let options = format!("include=sql,sql=100ms,port={port},logs={}", logs.display());
         let java = sql_java(jdk, Some(&options)).env("LD_PRELOAD", set_clock());
-        let mut program = java.env("SET_CLOCK", &clock).arg("sql.Listen").talk();
+        let mut program = java.variable("SET_CLOCK", &clock).arg("sql.Listen").talk();
         // `old` is prepared already, and executed when all is over.
         for line in ["plain 1", "begin 5000"] {
             assert_eq!(program.ask(line), line, "{jdk}");

@@ -23,7 +23,8 @@ use crate::report::off_cpu::{OffCpuReport, grouped_waits};
 use crate::report::overview::Overview;
 use crate::report::selected::SelectedData;
 use crate::report::sentences::{
-    BY_STATE, coverage, event_notes, no_states, notes, probe_share, why_empty, without_record,
+    BY_STATE, coverage, event_notes, late_agents, no_states, notes, probe_share, why_empty,
+    without_record,
 };
 use crate::report::sql::SqlReport;
 use crate::report::states::StateReport;
@@ -433,6 +434,7 @@ impl Collector {
         }
         let probe_share = probe_share(&self.missing.losses.probe_cost, jvms, self.recorded_ns);
         notes.extend(coverage(&cpu, self.missing.losses.probe_cost.cpu_ns, selection));
+        notes.extend(late_agents(runs, &cpu));
         notes.extend(event_notes(&events.locks, &events.exceptions, &events.sql, selection));
         let (tree, no_path) = selected_part(std::mem::take(&mut self.tree), &options.filter);
         // The trees of single calls contain every call.

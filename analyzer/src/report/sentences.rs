@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use log_format::rows::Exit;
 use log_format::units::duration_text;
 
+use crate::input::runs::RunInput;
 use crate::options::time_range::TimeRange;
 use crate::options::zone::hour_text;
 use crate::options::{By, CallFilter};
@@ -365,6 +366,17 @@ pub fn coverage(cpu: &CpuReport, cpu_ns: u64, selection: &Selection) -> Option<S
     let is_all = selection.range.is_everything() && selection.calls.thread.is_none();
     (is_all && cpu_ns > 0 && cpu.samples >= LEAST && share < 0.9)
         .then(|| format!("CPU samples cover {:.0}% of the processes' CPU time", share * 100.0))
+}
+
+/// That compiled code may lack debug information, if there are CPU samples of such runs.
+pub fn late_agents(runs: &[RunInput], cpu: &CpuReport) -> Option<String> {
+    let late = runs.iter().filter(|run| run.about.attached).count();
+    (late > 0 && cpu.samples > 0).then(|| {
+        format!(
+            "CPU time of code that was compiled before the agent came may be in the wrong method; runs with an \
+             agent that came into a running JVM: {late}"
+        )
+    })
 }
 
 #[cfg(test)]

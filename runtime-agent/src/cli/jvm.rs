@@ -18,6 +18,8 @@ use crate::control::token::Token;
 use crate::session::attach_protocol;
 
 const LIBRARY: &str = "libtprofiler.so";
+/// How the kernel marks the name of a file that is gone.
+const DELETED: &str = " (deleted)";
 /// How long reading the files of one JVM may take: another user's may be on a file system that never answers.
 const TOKENS: Duration = Duration::from_secs(2);
 
@@ -197,6 +199,9 @@ impl Jvm {
 
     /// A path in the JVM's file system, as this process can reach it.
     pub(super) fn seen_from_here(&self, path: &Path) -> PathBuf {
+        if let Ok(own) = path.strip_prefix("/proc/self") {
+            return self.folder.join(own);
+        }
         if self.shares("mnt") { path.to_owned() } else { self.inside(path) }
     }
 
@@ -228,24 +233,34 @@ impl Jvm {
         of(&self.folder) == of(own) && same_root
     }
 
-    /// The path under which the agent's library was loaded.
+    /// A path under which the JVM can load its agent's library again. `tprofiler-agent.jar` deletes the file and keeps
+    /// it open.
     pub(super) fn agent_library(&self) -> Option<PathBuf> {
-        self.mapped(LIBRARY).map(PathBuf::from)
+        let path = self.mapped(LIBRARY)?;
+        let Some(name) = path.strip_suffix(DELETED) else { return Some(PathBuf::from(path)) };
+        let files = fs::read_dir(self.folder.join("fd")).into_iter().flatten().flatten();
+        let is_library =
+            |file: &fs::DirEntry| fs::read_link(file.path()).is_ok_and(|link| link == *path);
+        let open = files.into_iter().find(is_library);
+        Some(open.map_or_else(
+            || PathBuf::from(name),
+            |file| Path::new("/proc/self/fd").join(file.file_name()),
+        ))
     }
 
-    /// A mapped file with this name.
+    /// A mapped file with this name, as the kernel shows it.
     fn mapped(&self, name: &str) -> Option<&str> {
         self.maps.lines().find_map(|line| {
-            let path = line.get(line.find('/')?..)?;
-            let path = path.strip_suffix(" (deleted)").unwrap_or(path);
-            (path.rsplit('/').next() == Some(name)).then_some(path)
+            let shown = line.get(line.find('/')?..)?;
+            let path = shown.strip_suffix(DELETED).unwrap_or(shown);
+            (path.rsplit('/').next() == Some(name)).then_some(shown)
         })
     }
 
     /// The state of the agent in it.
     pub(super) fn presence(&self) -> Presence {
         // It may have been loaded since `maps` was read.
-        if !Self::find(self.pid).is_ok_and(|now| now.agent_library().is_some()) {
+        if !Self::find(self.pid).is_ok_and(|now| now.mapped(LIBRARY).is_some()) {
             return Presence::None;
         }
         Presence::by_threads(|| thread_names(&self.folder))

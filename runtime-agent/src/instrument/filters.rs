@@ -15,7 +15,7 @@ use crate::jvm::loaders::Loader;
 
 /// Classes that are excluded unless an include names them: other agents, and proxies whose methods
 /// only pass a call on. `docs/options.md` lists them.
-pub const DEFAULT_EXCLUDES: [&str; 20] = [
+pub const DEFAULT_EXCLUDES: [&str; 21] = [
     "com.taobao.profile",
     "com.taobao.arthas",
     "com.alibaba.arthas",
@@ -25,6 +25,7 @@ pub const DEFAULT_EXCLUDES: [&str; 20] = [
     "com.appdynamics",
     "co.elastic.apm.agent",
     "datadog.trace",
+    "io.github.tprofiler",
     "io.opentelemetry.javaagent",
     "org.apache.skywalking.apm",
     "org.jacoco.agent.rt",

@@ -7,6 +7,7 @@ pub(crate) mod java_strings;
 pub(crate) mod java_threads;
 pub(crate) mod loaders;
 pub(crate) mod mounted_lately;
+pub(crate) mod native_binding;
 pub(crate) mod natives;
 pub(crate) mod pauses;
 pub(crate) mod probe_class;

@@ -94,17 +94,25 @@ fn spawn(jvmti: &Jvmti, jni: &JniEnv, start: ThreadStart) -> Result<(), JvmError
         // Looking the class up by name would ask the application's class loader.
         let class = jni.get_object_class(current);
         java_threads::find_number(jni, class);
-        let constructor = jni
-            .get_method_id(class, "<init>", "(Ljava/lang/ThreadGroup;Ljava/lang/String;)V")
-            .ok_or_else(refused)?;
+        // Thread(ThreadGroup, Runnable, String, long stackSize, boolean inheritThreadLocals): a program's thread may
+        // have values that must not be kept.
+        const PARAMETERS: &str =
+            "(Ljava/lang/ThreadGroup;Ljava/lang/Runnable;Ljava/lang/String;JZ)V";
+        let constructor = jni.get_method_id(class, "<init>", PARAMETERS).ok_or_else(refused)?;
         let name = jni.new_string_utf("tprofiler").ok_or_else(refused)?;
-        let arguments =
-            [jni::jvalue { l: group.unwrap_or(std::ptr::null_mut()) }, jni::jvalue { l: name }];
+        let arguments = [
+            jni::jvalue { l: group.unwrap_or(std::ptr::null_mut()) },
+            jni::jvalue { l: std::ptr::null_mut() },
+            jni::jvalue { l: name },
+            jni::jvalue { j: 0 },
+            jni::jvalue { z: jni::JNI_FALSE },
+        ];
         let thread = jni.new_object(class, constructor, &arguments);
         if jni.exception_check() {
             return Err(refused());
         }
         let thread = thread.ok_or_else(refused)?;
+        forget_callers(jni, class, thread);
         let start = Box::into_raw(Box::new(start));
         // The JVM makes it a daemon and hides it from thread lists.
         jvmti
@@ -114,6 +122,22 @@ fn spawn(jvmti: &Jvmti, jni: &JniEnv, start: ThreadStart) -> Result<(), JvmError
                 drop(Box::from_raw(start));
                 JvmError::NoAgentThread(e)
             })
+    }
+}
+
+/// Has a new thread not keep the classes on the stack of its creator, for a security manager: they may be a web
+/// application's. Newer JDKs do not keep them.
+///
+/// # Safety
+/// `class` is a live reference to `java.lang.Thread`, and `thread` one to such a thread.
+unsafe fn forget_callers(jni: &JniEnv, class: jni::jclass, thread: jni::jobject) {
+    const FIELD: &str = "inheritedAccessControlContext";
+    // SAFETY: the caller guarantees the references, and null is good for any object.
+    unsafe {
+        match jni.get_field_id(class, FIELD, "Ljava/security/AccessControlContext;") {
+            Some(field) => jni.set_object_field(thread, field, std::ptr::null_mut()),
+            None => jni.exception_clear(),
+        }
     }
 }
 

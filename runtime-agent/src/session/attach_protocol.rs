@@ -15,6 +15,8 @@ pub const NOT_ATTACHED: i32 = 3;
 pub const REFUSED: i32 = 4;
 /// The agent could not be detached.
 pub const NOT_DETACHED: i32 = 5;
+/// An option is wrong, and the JVM must not start because of it; only for `premain`.
+pub const STRICT: i32 = 6;
 
 /// The option string that asks the agent to detach.
 pub const DETACH: &str = "detach";

@@ -22,6 +22,8 @@ pub(crate) enum Arrival {
     AtStart,
     /// By attach: there is time to look for long-lived loops.
     Attached,
+    /// From a method of the Java program, which waits.
+    Called,
 }
 
 /// Who can claim a run.

@@ -101,7 +101,7 @@ impl Prepared {
         let limits = Limits { max_bytes: options.log.run_bytes, keep: options.log.keep };
         let sampling = options.sampling;
         let engine = sampling.cpu.map(|cpu| Chosen::of(sampling.engine, units::as_ns(cpu)));
-        let run = run_info::describe(jvmti, options, engine.as_ref());
+        let run = run_info::describe(jvmti, options, arrival, engine.as_ref());
         let logs = LogFolder::open(&options.log.folder, options.log.group.as_deref())?;
         let mut log = RunLog::create(logs, &run, options.log.compress, limits)?;
         let control = Control::bind(options, log.folder());
@@ -142,7 +142,7 @@ impl<'j> Profile<'j> {
     ) -> Result<Self, Error> {
         let Prepared { probe_class, log, control, class_log, engine } =
             Prepared::new(&options, arrival, claim, jvmti, jni)?;
-        virtual_threads::listen(jvmti, arrival == Arrival::Attached, &options.tests.pretend);
+        virtual_threads::listen(jvmti, arrival != Arrival::AtStart, &options.tests.pretend);
         // The waiting thread may have given up.
         let _ = stage.send(Stage::Prepared);
         options.tests.fault.be_slow();
@@ -289,7 +289,7 @@ pub(super) fn stop_events(jvmti: &Jvmti) {
 
 /// Retransforms the loaded classes in which no loop runs. Others wait.
 fn settle(agent: &mut AgentLoop<'_>, arrival: Arrival) {
-    // The JVM's start does not wait: classes with loops are retransformed later.
+    // The JVM's start and a program do not wait: classes with loops are retransformed later.
     let settled =
         Instant::now() + if arrival == Arrival::Attached { SETTLING } else { Duration::ZERO };
     while !phase::is_ending()

@@ -11,6 +11,7 @@ use crate::error::Error;
 use crate::log::folder::LogFolder;
 use crate::options::{LogOptions, Options};
 use crate::sampling::engine::Chosen;
+use crate::session::claim::Arrival;
 use crate::sys::clock;
 
 /// The service's name, known once the run was described. A process has one JVM.
@@ -30,7 +31,12 @@ pub(crate) fn check_writable(log: &LogOptions) -> Result<(), Error> {
 }
 
 /// Describes the run that begins now. The port is not known yet.
-pub(crate) fn describe(jvmti: &Jvmti, options: &Options, engine: Option<&Chosen>) -> Run {
+pub(crate) fn describe(
+    jvmti: &Jvmti,
+    options: &Options,
+    arrival: Arrival,
+    engine: Option<&Chosen>,
+) -> Run {
     let property = |name: &str| jvmti.get_system_property(name).unwrap_or_default();
     let command_line = property("sun.java.command");
     let service = service(&command_line);
@@ -54,6 +60,7 @@ pub(crate) fn describe(jvmti: &Jvmti, options: &Options, engine: Option<&Chosen>
         port: None,
         start_ns: clock::unix_ns(),
         clock: clock::source().to_owned(),
+        attached: arrival != Arrival::AtStart,
         cpu_engine: engine.map(|chosen| chosen.engine.name().to_owned()),
         cpu_engine_reason: engine.and_then(|chosen| chosen.reason.clone()),
         options: options.to_map(),

@@ -15,9 +15,9 @@ use jvmti_bindings::env::JniEnv;
 use jvmti_bindings::prelude::jni;
 
 use log_format::ids::MethodId;
-use rewriter::probe::{PARKED, PARKED_DESCRIPTOR, PARKING, PARKING_DESCRIPTOR};
 
 use crate::jvm::error::JvmError;
+use crate::jvm::native_binding::{self, Native, PROBES};
 use crate::jvm::pauses::{self, Cause};
 use crate::options::{Pretend, Trick};
 use crate::probe::CALIBRATION;
@@ -36,17 +36,6 @@ const ROUND: Duration = Duration::from_millis(1);
 
 /// Whether the class's `state` is `off`.
 static IS_OFF: AtomicBool = AtomicBool::new(false);
-
-/// The native methods, as Java names them, and their descriptors.
-const NATIVES: [(&str, &str); 7] = [
-    ("start0", "(I)V"),
-    ("end0", "(I)V"),
-    ("threw0", "(IIILjava/lang/Object;)V"),
-    ("caught0", "(I)V"),
-    ("initialized0", "(I)V"),
-    (PARKING, PARKING_DESCRIPTOR),
-    (PARKED, PARKED_DESCRIPTOR),
-];
 
 /// How long to wait until the JVM knows the library. It does once `Agent_OnAttach` has returned; no event reports that.
 const LIBRARY: Duration = Duration::from_secs(10);
@@ -108,8 +97,10 @@ impl ProbeClass {
         class.prepare(jni)?;
         class.clear_compiled_out(jni)?;
         class.set_muted(jni, &[])?;
+        // SAFETY: the reference is global and is never deleted; the class has these methods.
+        unsafe { native_binding::bind(class.class, &PROBES) };
         let deadline = Instant::now() + LIBRARY;
-        for native in NATIVES {
+        for native in &PROBES {
             while let Err(error) = class.bind(jni, native) {
                 if Instant::now() > deadline {
                     return Err(error);
@@ -253,17 +244,23 @@ impl ProbeClass {
     }
 
     /// Binds a native method by calling it.
-    fn bind(self, jni: &JniEnv, (native, descriptor): (&str, &str)) -> Result<(), JvmError> {
+    fn bind(self, jni: &JniEnv, native: &Native) -> Result<(), JvmError> {
         // SAFETY: the global reference is valid as long as the JVM; the method takes four parameters at most, ints and
         // references, for all of which these bits are good.
         unsafe {
-            if let Some(method) = jni.get_static_method_id(self.class, native, descriptor) {
+            if let Some(method) =
+                jni.get_static_method_id(self.class, native.name, native.descriptor)
+            {
                 jni.call_static_void_method(self.class, method, &[jni::jvalue { j: 0 }; 4]);
             }
         }
         if jni.exception_check() {
             jni.exception_clear();
-            return Err(JvmError::Refused(format!("{native} of {}", rewriter::probe::CLASS)));
+            return Err(JvmError::Refused(format!(
+                "{} of {}",
+                native.name,
+                rewriter::probe::CLASS
+            )));
         }
         Ok(())
     }
