@@ -41,8 +41,8 @@ impl Program {
             logs.display()
         );
         let mut java = Java::new(jdk)
-            .env("LD_PRELOAD", set_clock())
-            .env("SET_CLOCK", &clock)
+            .variable("LD_PRELOAD", set_clock())
+            .variable("SET_CLOCK", &clock)
             .agent(&options)
             .main(classes(), "programs.Jumps")
             .arg(&clock)

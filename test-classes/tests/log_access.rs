@@ -91,8 +91,8 @@ impl Service {
             shared.join(logs).display()
         );
         let program = Java::new(jdk())
-            .env("LD_PRELOAD", set_clock())
-            .env("SET_CLOCK", &clock)
+            .variable("LD_PRELOAD", set_clock())
+            .variable("SET_CLOCK", &clock)
             .agent(&options)
             .main(classes(), "programs.Ticks")
             .arg(folder.path())
@@ -384,8 +384,8 @@ fn run_with(java: Java, options: &str, folder: &Path) -> (Finished, PathBuf) {
         logs.display()
     );
     let program = java
-        .env("LD_PRELOAD", set_clock())
-        .env("SET_CLOCK", &clock)
+        .variable("LD_PRELOAD", set_clock())
+        .variable("SET_CLOCK", &clock)
         .agent(&options)
         .main(classes(), "programs.Ticks")
         .arg(folder)

@@ -190,8 +190,8 @@ fn set_to(clock: &Path, seconds: i64) {
 /// Starts `programs.Ticks` in a folder with the file `clock`, which sets its clock.
 fn ticks(jdk: &Jdk, options: &str, folder: &Path) -> Running {
     Java::new(jdk)
-        .env("LD_PRELOAD", set_clock())
-        .env("SET_CLOCK", folder.join("clock"))
+        .variable("LD_PRELOAD", set_clock())
+        .variable("SET_CLOCK", folder.join("clock"))
         .agent(options)
         .main(classes(), "programs.Ticks")
         .arg(folder)

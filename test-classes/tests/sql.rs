@@ -367,7 +367,7 @@ fn closed_hours_have_texts_and_no_secrets() {
         let port = free_port();
         let options =
             format!("include=sql,sql=0ms,compress={compress},port={port},logs={}", logs.display());
-        let java = sql_java(jdk, Some(&options)).env("LD_PRELOAD", set_clock());
+        let java = sql_java(jdk, Some(&options)).variable("LD_PRELOAD", set_clock());
         let mut program = java.variable("SET_CLOCK", &clock).arg("sql.Listen").talk();
         for line in ["old 20", "new 20", "plain 20"] {
             assert_eq!(program.ask(line), line, "{jdk}");
@@ -404,7 +404,7 @@ fn texts_that_are_needed_outlive_hours_without_executions() {
         let file = OpenOptions::new().write(true).open(&clock).expect("a clock");
         let port = free_port();
         let options = format!("include=sql,sql=100ms,port={port},logs={}", logs.display());
-        let java = sql_java(jdk, Some(&options)).env("LD_PRELOAD", set_clock());
+        let java = sql_java(jdk, Some(&options)).variable("LD_PRELOAD", set_clock());
         let mut program = java.variable("SET_CLOCK", &clock).arg("sql.Listen").talk();
         // `old` is prepared already, and executed when all is over.
         for line in ["plain 1", "begin 5000"] {
