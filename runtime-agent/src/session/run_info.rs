@@ -56,6 +56,8 @@ pub(crate) fn describe(jvmti: &Jvmti, options: &Options, engine: Option<&Chosen>
         clock: clock::source().to_owned(),
         cpu_engine: engine.map(|chosen| chosen.engine.name().to_owned()),
         cpu_engine_reason: engine.and_then(|chosen| chosen.reason.clone()),
+        cpu_kernel_frames: engine.map(|chosen| chosen.kernel.are_there),
+        cpu_kernel_reason: engine.and_then(|chosen| chosen.kernel.reason.clone()),
         options: options.to_map(),
     }
 }
