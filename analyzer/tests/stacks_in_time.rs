@@ -9,7 +9,7 @@ use analyzer::input::problems::Problems;
 use analyzer::input::runs::{RunInput, discover};
 use analyzer::run::stacks_in_time::{OffCpu, WaitSource, off_cpu, on_cpu};
 use common::locked_shop;
-use common::sampled_shop::{shop, waiting_shop};
+use common::sampled_shop::{frame, sampled_stack, samples, shop, waiting_shop};
 use common::*;
 
 fn only_run(logs: &Logs) -> RunInput {
@@ -87,5 +87,36 @@ fn recorded_waits_for_locks_stand_in_for_looks() {
             && stacks
                 .iter()
                 .all(|(symbols, ms, looks)| !symbols.is_empty() && *ms > 0 && *looks > 0)
+    );
+}
+
+#[test]
+fn stacks_in_the_kernel_are_apart() {
+    let logs = Logs::new();
+    let run = logs.run("20261120T140000Z-web07-4242", "web07", 4242);
+    run.rows(T14, &[thread(1, "exec-1")]);
+    let frames = [
+        (1, "java", "com.shop.Store", "read"),
+        (2, "native", "[libc.so.6]", "read"),
+        (3, "kernel", "[kernel]", "ksys_read"),
+        (4, "kernel", "[kernel]", "vfs_read"),
+        (5, "kernel", "", "[kernel]"),
+    ];
+    run.rows(T14, &frames.map(|(id, kind, class, method)| frame(id, kind, class, method, "")));
+    let stacks = [(1, 0, 1), (2, 1, 2), (3, 2, 3), (4, 3, 4), (5, 1, 5)];
+    run.rows(T14, &stacks.map(|(id, parent, frame)| sampled_stack(id, parent, frame)));
+    run.rows(T14, &[samples(T14, 1, 4, 3), samples(T14, 1, 5, 2), samples(T14, 1, 1, 1)]);
+    let stacks = on_cpu(&only_run(&logs), T14, T14 + S, &mut Problems::default()).unwrap();
+    let both = |stack: &analyzer::run::stacks_in_time::OnCpu| {
+        (stack.symbols.join(" "), stack.kernel.join(" "), stack.samples)
+    };
+    let read = "com.shop.Store.read";
+    assert_eq!(
+        stacks.iter().map(both).collect::<Vec<_>>(),
+        [
+            (format!("read [libc.so.6] {read}"), "vfs_read ksys_read".to_owned(), 3),
+            (read.to_owned(), "[kernel]".to_owned(), 2),
+            (read.to_owned(), String::new(), 1),
+        ]
     );
 }

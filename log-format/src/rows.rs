@@ -178,7 +178,7 @@ row! {
     FrameRow in Frames {
         /// Frame id.
         id: FrameId,
-        /// `java`, `native` for a library, or `other` for threads without Java code and stacks that are not whole.
+        /// `java`, `native` for a library, `kernel`, or `other` for threads without Java code and stacks that are not whole.
         kind: String,
         /// Class name with dots, or empty.
         class: String,
@@ -701,6 +701,8 @@ pub mod counter {
     pub const GUARDED_FAULTS: &str = "guarded_faults";
     /// Timers of threads that the kernel refused.
     pub const TIMERS_REFUSED: &str = "timers_refused";
+    /// Threads whose samples have no frames of the kernel, for lack of memory.
+    pub const KERNEL_FRAMES_REFUSED: &str = "kernel_frames_refused";
     /// A gauge: the threshold in force, in nanoseconds.
     pub const THRESHOLD_NS: &str = "threshold_ns";
     /// A gauge: the value to which the hour's budget raised all thresholds, in nanoseconds; 0 for none.

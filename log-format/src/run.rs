@@ -52,6 +52,12 @@ pub struct Run {
     /// Why it is not the one that was asked for, or that would be better.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_engine_reason: Option<String>,
+    /// Whether samples of CPU time have frames of the kernel; absent without samples.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_kernel_frames: Option<bool>,
+    /// Why there are none, or why they have no names.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_kernel_reason: Option<String>,
     /// The options in force.
     #[serde(default)]
     pub options: BTreeMap<String, String>,

@@ -39,8 +39,8 @@ pub use libraries::{LibraryClass, classes_of, libraries, library};
 pub use loops::{Loops, Plain, RECOVERY, Rates, SHARE};
 pub use profile::{Counts, MethodName, Profile, Record, rows, truth};
 pub use run::{
-    Dialogue, Finished, Java, Running, free_port, has_thread, hung_mount, is_full, may_load,
-    rounds, skipped, timers, wait_until,
+    Dialogue, Finished, Java, Running, free_port, has_thread, hung_mount, is_full, may_load, rings,
+    rounds, skipped, tasks_of, timers, wait_until,
 };
 pub use samples::{
     ExceptionExample, LockWait, Sampled, TracedCalls, exception_examples, lock_waits, off_cpu,

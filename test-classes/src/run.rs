@@ -409,6 +409,23 @@ pub fn timers(pid: u32) -> usize {
     list.lines().filter(|line| line.starts_with("ID:")).count() + events
 }
 
+/// How many rings of perf events a process has mapped.
+///
+/// # Panics
+/// If it has ended.
+#[must_use]
+pub fn rings(pid: u32) -> usize {
+    let maps = fs::read(format!("/proc/{pid}/maps")).expect("a list of mappings");
+    let maps = String::from_utf8_lossy(&maps).into_owned();
+    maps.lines().filter(|line| line.ends_with("anon_inode:[perf_event]")).count()
+}
+
+/// How many threads a process has; `None` if it has ended.
+#[must_use]
+pub fn tasks_of(pid: u32) -> Option<usize> {
+    Some(fs::read_dir(format!("/proc/{pid}/task")).ok()?.count())
+}
+
 /// Whether a process has a thread with this name in the kernel.
 #[must_use]
 pub fn has_thread(pid: u32, name: &str) -> bool {

@@ -17,12 +17,14 @@ pub(super) fn render(
     out: &mut dyn Write,
 ) -> io::Result<()> {
     let CpuReport { total_ns, samples, methods, .. } = cpu;
+    let kernel = kernel_text(cpu);
     if methods.is_empty() {
         return Ok(());
     }
     writeln!(out)?;
     let all = plural(*samples, "sample", "samples");
-    heading(out, &format!("CPU time by samples: {} in {all}; +- is 95%", duration(*total_ns)))?;
+    let all_ns = duration(*total_ns);
+    heading(out, &format!("CPU time by samples: {all_ns} in {all}{kernel}; +- is 95%"))?;
     writeln!(out, "\n      self %     +-   total %       self      total   method")?;
     let shown = top.unwrap_or(methods.len());
     for sampled in methods.iter().take(shown) {
@@ -43,4 +45,10 @@ pub(super) fn render(
         writeln!(out, "    and {}", plural(number(rest), "more method", "more methods"))?;
     }
     Ok(())
+}
+
+/// The share of the time in the kernel; empty if no sample says.
+pub(super) fn kernel_text(cpu: &CpuReport) -> String {
+    let share = |ns: u64| percent(ns.into(), cpu.total_ns.into());
+    cpu.kernel_ns.map_or_else(String::new, |ns| format!(", {:.0}% kernel", share(ns)))
 }

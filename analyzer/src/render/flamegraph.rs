@@ -2,12 +2,13 @@
 
 use std::io::{self, Write};
 
+use inferno::flamegraph::color::{Color, PaletteMap};
 use inferno::flamegraph::{Options, TextTruncateDirection, from_lines};
 
 use super::collapsed::{lines, sampled_lines, stacks};
 use crate::options::Flame;
 use crate::report::{CallPaths, Report};
-use crate::stats::sampled_stacks::SampledStacks;
+use crate::stats::sampled_stacks::{KERNEL_MARK, SampledStacks};
 
 pub fn render(paths: &CallPaths, out: &mut dyn Write) -> io::Result<()> {
     let stacks = stacks(paths);
@@ -34,6 +35,9 @@ pub fn render_sampled(report: &Report, of: Flame, out: &mut dyn Write) -> io::Re
     draw(title, unit, times.fold(0, u64::saturating_add), &sampled_lines(report, of), out)
 }
 
+/// The colour of the kernel's frames; that of others is between red and yellow.
+const KERNEL_COLOR: Color = Color { r: 150, g: 140, b: 220 };
+
 /// Draws collapsed stacks, whose sum is `total_ns` or in another unit.
 pub fn draw(
     title: &str,
@@ -47,6 +51,12 @@ pub fn draw(
     options.count_name = unit.to_owned();
     options.name_type = "Method:".to_owned();
     options.hash = true;
+    let mut colors = PaletteMap::default();
+    let frames = lines.iter().filter_map(|line| Some(line.rsplit_once(' ')?.0.split(';')));
+    for frame in frames.flatten().filter(|frame| frame.ends_with(KERNEL_MARK)) {
+        colors.insert(frame, KERNEL_COLOR);
+    }
+    options.palette_map = Some(&mut colors);
     // The end of a name is more useful than its package.
     options.text_truncate_direction = TextTruncateDirection::Right;
     // inferno adds them up without a check for overflow.

@@ -6,6 +6,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
+use super::cpu::kernel_text;
 use super::labels::{Labels, simple};
 use super::text_parts::{
     WIDTH, average, calls, heading, number, rate, share, sign_of_average, sign_of_calls,
@@ -171,13 +172,11 @@ fn cpu(cpu: &CpuReport, labels: &Labels, out: &mut dyn Write) -> io::Result<()> 
         return Ok(());
     }
     let all = plural(*samples, "sample", "samples");
-    let all_ns = duration(*total_ns);
-    heading(
-        out,
-        &format!(
-            "CPU time, {all_ns} in {all}, JDK code counts for its caller: --flame cpu has stacks"
-        ),
-    )?;
+    let (all_ns, kernel) = (duration(*total_ns), kernel_text(cpu));
+    // A line has a hundred columns.
+    let stacks = if kernel.is_empty() { " has stacks" } else { "" };
+    let what = format!("{all_ns} in {all}{kernel}, JDK code counts for its caller");
+    heading(out, &format!("CPU time, {what}: --flame cpu{stacks}"))?;
     writeln!(out, "\n{:>12}{:>8}{:>10}  method", "time", "time %", "total %")?;
     let mut methods: Vec<&SampledMethod> =
         methods.iter().filter(|sampled| sampled.cpu.with_jdk_ns > 0).collect();

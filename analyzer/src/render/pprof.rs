@@ -15,6 +15,7 @@ use super::remarks;
 use crate::options::Flame;
 use crate::report::Report;
 use crate::stats::method::Method;
+use crate::stats::sampled_stacks::is_kernel;
 use crate::stats::stacks::Stacks;
 
 pub fn render(report: &Report, of: Flame, out: &mut dyn Write) -> io::Result<()> {
@@ -100,6 +101,9 @@ struct Function {
     start_line: i64,
 }
 
+/// The file of the kernel's functions.
+const KERNEL_FILE: &str = "[kernel]";
+
 fn profile(report: &Report, stacks: &Stacks) -> Profile {
     let mut strings = Strings::default();
     strings.place("");
@@ -170,7 +174,9 @@ fn sampled(report: &Report, of: Flame) -> Profile {
                 let next = ids.len() as u64 + 1;
                 *ids.entry(method).or_insert_with(|| {
                     let name = strings.place(&method.dotted());
-                    profile.function.push(Function { id: next, name, ..Function::default() });
+                    let filename = if is_kernel(method) { strings.place(KERNEL_FILE) } else { 0 };
+                    let function = Function { id: next, name, filename, ..Function::default() };
+                    profile.function.push(function);
                     let line = vec![Line { function_id: next, line: 0 }];
                     profile.location.push(Location { id: next, line });
                     next

@@ -42,6 +42,8 @@ pub struct CpuReport {
     pub total_ns: u64,
     /// How many there are.
     pub samples: u64,
+    /// The CPU time in the kernel; `None` if no sample says.
+    pub kernel_ns: Option<u64>,
     /// The selected methods by group, each group's with most CPU time of their own first.
     pub methods: Vec<SampledMethod>,
     /// Those without exact figures, as many of each group as were asked for.
@@ -57,13 +59,14 @@ pub struct CpuReport {
 pub struct CpuSums {
     total_ns: u64,
     samples: u64,
+    kernel_ns: Option<u64>,
 }
 
 impl CpuReport {
     /// The sums of all selected samples.
     #[must_use]
     pub const fn sums(&self) -> CpuSums {
-        CpuSums { total_ns: self.total_ns, samples: self.samples }
+        CpuSums { total_ns: self.total_ns, samples: self.samples, kernel_ns: self.kernel_ns }
     }
 
     /// Why there are no samples to show, if there are none; `in_logs` if the runs have some, not selected.
@@ -88,6 +91,7 @@ pub(crate) struct SampledGroups {
     groups: HashMap<Group, HashMap<Method, (CpuFigures, bool)>>,
     total_ns: u64,
     samples: u64,
+    kernel_ns: Option<u64>,
 }
 
 impl SampledGroups {
@@ -107,7 +111,8 @@ impl SampledGroups {
                 }
             }
         }
-        Self { groups, total_ns: cpu.total_ns(), samples: cpu.samples() }
+        let (total_ns, samples, kernel_ns) = (cpu.total_ns(), cpu.samples(), cpu.kernel_ns());
+        Self { groups, total_ns, samples, kernel_ns }
     }
 
     /// Tells that a group has exact figures of these methods.
@@ -137,8 +142,8 @@ impl SampledGroups {
         throttled: impl Fn(Group) -> OfGroup<'t>,
         label: impl Fn(Group) -> Option<String>,
     ) -> CpuReport {
-        let mut report =
-            CpuReport { total_ns: self.total_ns, samples: self.samples, ..CpuReport::default() };
+        let Self { total_ns, samples, kernel_ns, .. } = self;
+        let mut report = CpuReport { total_ns, samples, kernel_ns, ..CpuReport::default() };
         for (group, methods) in self.groups {
             let (label, throttled) = (label(group), throttled(group));
             let methods = methods.into_iter().map(|(method, (cpu, is_measured))| SampledMethod {

@@ -12,7 +12,8 @@ use crate::options::time_range::TimeRange;
 use crate::run::cpu_samples::SampleNames;
 use crate::run::names::Names;
 use crate::run::selected_rows::{each_within, has_table};
-use crate::stats::sampled_stacks::is_probe;
+use crate::stats::method::Method;
+use crate::stats::sampled_stacks::{is_kernel, is_probe};
 
 /// A row of samples begins at most so long before its last wait: a minute, and the longest `wall`.
 const LONGEST_ROW_NS: u64 = 120_000_000_000;
@@ -20,8 +21,10 @@ const LONGEST_ROW_NS: u64 = 120_000_000_000;
 /// A stack of CPU samples.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OnCpu {
-    /// Its frames, innermost first: `com.shop.Order.pay`, `[libc.so.6].malloc`.
+    /// Its frames in the process, innermost first: `com.shop.Order.pay`, `malloc [libc.so.6]`.
     pub symbols: Vec<String>,
+    /// Its frames in the kernel, innermost first: `vfs_read`.
+    pub kernel: Vec<String>,
     /// How many samples have it.
     pub samples: u64,
     /// The CPU time that they stand for, in nanoseconds.
@@ -74,12 +77,19 @@ pub fn on_cpu(
     });
     let names = SampleNames::read(run, problems);
     // Frames with other descriptors have the same symbol.
-    let mut by_symbols: BTreeMap<Vec<String>, (u64, u64)> = BTreeMap::new();
+    let mut by_symbols: BTreeMap<[Vec<String>; 2], (u64, u64)> = BTreeMap::new();
     for (stack, (samples, cpu_ns)) in sums {
-        let sum = by_symbols.entry(symbols(&names, stack)).or_default();
+        let frames = names.frames(stack);
+        let kernel = frames.iter().take_while(|frame| is_kernel(frame));
+        let kernel: Vec<String> = kernel.map(|frame| frame.parts().1.into_owned()).collect();
+        let user = symbols(frames.get(kernel.len()..).unwrap_or_default());
+        let sum = by_symbols.entry([user, kernel]).or_default();
         *sum = (sum.0.saturating_add(samples), sum.1.saturating_add(cpu_ns));
     }
-    let stack = |(symbols, (samples, cpu_ns))| OnCpu { symbols, samples, cpu_ns };
+    let stack = |(frames, (samples, cpu_ns)): ([Vec<String>; 2], (u64, u64))| {
+        let [symbols, kernel] = frames;
+        OnCpu { symbols, kernel, samples, cpu_ns }
+    };
     let mut stacks: Vec<OnCpu> = by_symbols.into_iter().map(stack).collect();
     stacks.sort_by_key(|stack| std::cmp::Reverse(stack.cpu_ns));
     Some(stacks)
@@ -127,7 +137,7 @@ pub fn off_cpu(
     let os_id = |thread| threads.named_thread(thread).map_or(0, |named| named.os_id);
     let wait = |((thread, stack), (wait_ns, looks))| OffCpu {
         os_id: os_id(thread),
-        symbols: symbols(&names, stack),
+        symbols: symbols(&names.frames(stack)),
         wait_ns,
         looks,
     };
@@ -136,9 +146,8 @@ pub fn off_cpu(
     (stacks, source)
 }
 
-/// The frames of a stack without probes, innermost first.
-fn symbols(names: &SampleNames, stack: SampledStackId) -> Vec<String> {
-    let frames = names.frames(stack);
+/// The names of frames without probes.
+fn symbols(frames: &[&Method]) -> Vec<String> {
     let shown = frames.iter().filter(|frame| !is_probe(frame));
     shown.map(|frame| frame.dotted()).collect()
 }

@@ -9,6 +9,9 @@ use crate::stats::method::Method;
 /// The probe class, whose frames are folded into their callers.
 const PROBES: &str = "java.lang.$TProfiler";
 
+/// The class of the kernel's functions, or what stands for one without a name.
+const KERNEL: &str = "[kernel]";
+
 /// Classes of the JDK, and those through which all waits go.
 const JDK: [&str; 6] = ["java.", "javax.", "jdk.", "sun.", "com.sun.", "["];
 const WAITS: [&str; 7] = [
@@ -162,6 +165,15 @@ impl SampledStacks {
         self.sums.values().fold(0, |all, sum| all.saturating_add(sum.samples))
     }
 
+    /// The CPU time in the kernel: of stacks whose top is a frame of the kernel. `None` if there is no such frame, as
+    /// without perf events.
+    #[must_use]
+    pub fn kernel_ns(&self) -> Option<u64> {
+        let is_in_kernel = |stack| self.frames(stack).next().is_some_and(|top| is_kernel(top.1));
+        let in_kernel = self.sums.iter().filter(|((_, stack), _)| is_in_kernel(*stack));
+        in_kernel.map(|(_, sum)| sum.ns).reduce(u64::saturating_add)
+    }
+
     /// The frames of a stack, from the top, each with the stack below.
     fn frames(&self, stack: usize) -> impl Iterator<Item = (Node, &Method)> {
         let mut next = stack;
@@ -253,12 +265,13 @@ impl SampledStacks {
         stacks
     }
 
-    /// A line for each stack: frames from the outermost, and the CPU time in nanoseconds; sorted.
+    /// A line for each stack: frames from the outermost, and the CPU time in nanoseconds; sorted. Frames of the kernel
+    /// end in `_[k]`, as others write and colour them.
     #[must_use]
     pub fn lines(&self) -> Vec<String> {
         let mut sums: HashMap<String, u64> = HashMap::new();
         for (frames, ns, _) in self.stacks() {
-            let frames = frames.iter().rev().map(|method| method.dotted().replace(';', ","));
+            let frames = frames.iter().rev().map(|method| label(method).replace(';', ","));
             let sum = sums.entry(frames.collect::<Vec<String>>().join(";")).or_default();
             *sum = sum.saturating_add(ns);
         }
@@ -275,6 +288,20 @@ pub fn is_part_of_caller(frame: &Method) -> bool {
     is_probe(frame) || is_native(frame)
 }
 
+/// Whether a frame is one of the kernel.
+#[must_use]
+pub fn is_kernel(frame: &Method) -> bool {
+    let (class, name, _) = frame.parts();
+    class == KERNEL || class.is_empty() && name == KERNEL
+}
+
+/// What stands behind the name of a frame of the kernel in collapsed stacks.
+pub const KERNEL_MARK: &str = "_[k]";
+
+fn label(frame: &Method) -> String {
+    if is_kernel(frame) { frame.parts().1.into_owned() + KERNEL_MARK } else { frame.dotted() }
+}
+
 /// Whether a frame is a probe.
 #[must_use]
 pub fn is_probe(method: &Method) -> bool {
@@ -286,6 +313,7 @@ fn is_native(method: &Method) -> bool {
     let (class, name, _) = method.parts();
     class.starts_with('[')
         || class.is_empty() && name.starts_with('[') && (name.contains(".so") || name == "[vdso]")
+        || is_kernel(method)
 }
 
 #[cfg(test)]
@@ -349,6 +377,34 @@ mod tests {
         );
         let margin = of(0, 0, 25).margin_percent(100);
         assert!((margin - 8.487).abs() < 0.01, "{margin}");
+    }
+
+    #[test]
+    fn the_kernels_time_counts_for_the_caller_and_apart() {
+        let mut cpu = SampledStacks::default();
+        let read = cpu.stack(0, &frame("a.Main", "read"));
+        cpu.add(Group::All, read, 10, 1);
+        assert_eq!(cpu.kernel_ns(), None);
+        let library = cpu.stack(read, &frame("[libc.so.6]", "read"));
+        let call = cpu.stack(library, &frame("[kernel]", "ksys_read"));
+        let zero = cpu.stack(call, &frame("[kernel]", "read_zero"));
+        cpu.add(Group::All, zero, 300, 3);
+        cpu.add(Group::Minute(1), call, 20, 1);
+        let fault = cpu.stack(read, &frame("", "[kernel]"));
+        cpu.add(Group::All, fault, 4, 1);
+        assert_eq!(cpu.kernel_ns(), Some(324));
+        let methods = cpu.methods();
+        assert_eq!(methods[&Group::All].len(), 1);
+        assert_eq!(methods[&Group::All][&frame("a.Main", "read")].self_ns, 314);
+        assert_eq!(
+            cpu.lines(),
+            [
+                "a.Main.read 10",
+                "a.Main.read;[kernel]_[k] 4",
+                "a.Main.read;read [libc.so.6];ksys_read_[k] 20",
+                "a.Main.read;read [libc.so.6];ksys_read_[k];read_zero_[k] 300",
+            ]
+        );
     }
 
     #[test]

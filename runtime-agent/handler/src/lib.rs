@@ -6,6 +6,7 @@
 //!     vm_layout    where HotSpot has its fields; filled in by the agent
 //!     unwind_rows  how native functions lay out their frames; made by the agent
 //!     load         loads from memory that may not be mapped
+//!   kernel_stacks  where the thread was in the kernel, as its perf event says
 //!   queue    samples on their way to the agent thread
 //!   threads  what is known about threads, by the kernel's number
 //! ```
@@ -14,6 +15,7 @@
 // Only parts of words are taken, and words have 64 bits.
 #![allow(clippy::cast_possible_truncation)]
 
+pub mod kernel_stacks;
 pub mod load;
 pub mod memory;
 pub mod queue;

@@ -7,14 +7,18 @@
 
 use core::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
-use crate::walk::{End, Frame, Frames};
+use crate::kernel_stacks::{KernelStack, MAX_KERNEL};
+use crate::memory::Memory;
+use crate::walk::{End, Frame, Frames, MAX_FRAMES};
 
 /// Words before the shadow stack and the frames.
 const HEAD: usize = 5;
 /// The most frames of a shadow stack that are copied.
 pub const MAX_SHADOW: usize = 255;
 /// The most words of a sample.
-pub const MAX_WORDS: usize = HEAD + MAX_SHADOW.div_ceil(2) + crate::walk::MAX_FRAMES;
+pub const MAX_WORDS: usize = HEAD + MAX_SHADOW.div_ceil(2) + MOST_FRAMES;
+/// The most frames of a sample.
+const MOST_FRAMES: usize = MAX_KERNEL + MAX_FRAMES;
 
 const COMPLETE: u64 = 1 << 63;
 
@@ -86,18 +90,20 @@ impl Queue {
         self.dropped.load(Ordering::Relaxed)
     }
 
-    /// Adds a sample with its Java frames. `shadow` returns the method ids of the shadow stack one by one, the outermost
-    /// first, and `depth` is how many.
+    /// Adds a sample with its frames: those in the kernel, and the process's own. `shadow` returns the method ids of the
+    /// shadow stack one by one, the outermost first, and `depth` is how many.
     pub(crate) fn put(
         &self,
         sample: &Sample,
         depth: usize,
         shadow: impl Fn(usize) -> u32,
+        kernel: &KernelStack<impl Memory + Copy>,
         frames: &Frames<'_>,
     ) -> bool {
         let depth = depth.min(MAX_SHADOW);
         let shadow_words = depth.div_ceil(2);
-        let length = HEAD + shadow_words + frames.len();
+        let frame_count = kernel.len() + frames.len();
+        let length = HEAD + shadow_words + frame_count;
         let Some(writer) = self.reserve(length) else {
             self.dropped.fetch_add(1, Ordering::Relaxed);
             return false;
@@ -111,11 +117,15 @@ impl Queue {
             let second = if odd < depth { shadow(odd) } else { 0 };
             writer.set(HEAD + at, u64::from(second) << 32 | u64::from(shadow(2 * at)));
         }
+        let start = HEAD + shadow_words;
+        for at in 0..kernel.len() {
+            writer.set(start + at, kernel.frame(at).word());
+        }
         for (at, frame) in frames.words().iter().enumerate() {
-            writer.set(HEAD + shadow_words + at, *frame);
+            writer.set(start + kernel.len() + at, *frame);
         }
         let head = length as u64
-            | (frames.len() as u64) << 16
+            | (frame_count as u64) << 16
             | (depth as u64) << 32
             | u64::from(sample.end as u8) << 40
             | u64::from(sample.state) << 48;
@@ -150,7 +160,7 @@ impl Queue {
     }
 
     /// Takes the next complete sample: calls `take` with it, the method ids of the shadow stack from the outermost, and
-    /// the Java frames from the innermost. Returns `false` if there is none. Only one thread may call this.
+    /// the frames from the innermost. Returns `false` if there is none. Only one thread may call this.
     pub fn take(&self, take: impl FnOnce(Sample, &[u32], &[Frame])) -> bool {
         let tail = self.tail.load(Ordering::Relaxed);
         let get = |at: u64| self.word(tail + at).map_or(0, |word| word.load(Ordering::Relaxed));
@@ -175,7 +185,7 @@ impl Queue {
             let two = get((HEAD + at / 2) as u64);
             *id = (two >> (32 * (at & 1)) & 0xffff_ffff) as u32;
         }
-        let mut frames = [Frame::from_word(0); crate::walk::MAX_FRAMES];
+        let mut frames = [Frame::from_word(0); MOST_FRAMES];
         let start = HEAD + depth.div_ceil(2);
         for (at, frame) in frames.iter_mut().take(frame_count).enumerate() {
             *frame = Frame::from_word(get((start + at) as u64));
@@ -222,6 +232,7 @@ mod tests {
     use std::vec::Vec;
 
     use super::*;
+    use crate::memory::Process;
 
     const SAMPLES: u64 = 50_000;
 
@@ -254,8 +265,15 @@ mod tests {
                             let depth = (number % 7) as usize;
                             let mut slots = [MaybeUninit::new(number); 16];
                             let frames = Frames::of_words(&mut slots, (number % 16) as usize);
+                            let in_kernel = KernelStack::<Process>::none();
                             let id = |at: usize| (number as u32).wrapping_add(at as u32);
-                            while !QUEUE.put(&sample(writer, number), depth, id, &frames) {
+                            while !QUEUE.put(
+                                &sample(writer, number),
+                                depth,
+                                id,
+                                &in_kernel,
+                                &frames,
+                            ) {
                                 thread::yield_now();
                             }
                         }
@@ -294,14 +312,15 @@ mod tests {
         let words = Box::leak(std::vec![0_u64; 1_024].into_boxed_slice());
         // SAFETY: leaked memory that nobody else uses.
         unsafe { QUEUE.set_memory(words.as_mut_ptr(), words.len()) };
-        let none = Frames::new(&mut []);
-        let put = (0..1_000).filter(|n| QUEUE.put(&sample(1, *n), 0, |_| 0, &none)).count();
+        let (none, in_kernel) = (Frames::new(&mut []), KernelStack::<Process>::none());
+        let put =
+            (0..1_000).filter(|n| QUEUE.put(&sample(1, *n), 0, |_| 0, &in_kernel, &none)).count();
         assert_eq!((put, QUEUE.dropped()), (1_024 / HEAD, 1_000 - (1_024 / HEAD) as u64));
         let mut taken = 0;
         while QUEUE.take(|got, _, _| assert_eq!(got.ticks, taken)) {
             taken += 1;
         }
         assert_eq!(taken, put as u64);
-        assert!(QUEUE.put(&sample(1, 5), 0, |_| 0, &none));
+        assert!(QUEUE.put(&sample(1, 5), 0, |_| 0, &in_kernel, &none));
     }
 }

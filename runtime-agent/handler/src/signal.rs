@@ -6,6 +6,7 @@ use core::ffi::{c_int, c_void};
 use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
+use crate::kernel_stacks::{KernelStack, NewSamples};
 use crate::load;
 use crate::memory::{Memory, Process};
 use crate::queue::{MAX_SHADOW, QUEUE, Sample};
@@ -252,6 +253,8 @@ fn now() -> u64 {
 struct Origin {
     thread: u32,
     weight: u32,
+    /// The ring of its event, or 0.
+    ring: usize,
 }
 
 /// Who sent a signal.
@@ -274,7 +277,7 @@ impl Sent {
             TIMER => Self::of_timer(info),
             READY..=HANGUP if HAS_EVENTS.load(Ordering::Relaxed) => Self::of_event(info),
             KERNEL if signal == sys::SIGPROF && HAS_PROCESS_TIMER.load(Ordering::Relaxed) => {
-                Self::Agent(Origin::new(sys::gettid(), DOUBLED.load(Ordering::Relaxed)))
+                Self::Agent(Origin::new(sys::gettid(), DOUBLED.load(Ordering::Relaxed), 0))
             }
             _ => Self::Foreign,
         }
@@ -287,7 +290,7 @@ impl Sent {
         let doubled = (value as u32 >> THREAD_BITS).min(MOST_DOUBLED);
         let weight = missed.saturating_add(1).saturating_mul(1 << doubled);
         match value >> 32 == COOKIE {
-            true => Self::Agent(Origin { thread, weight }),
+            true => Self::Agent(Origin { thread, weight, ring: 0 }),
             false => Self::Foreign,
         }
     }
@@ -295,9 +298,9 @@ impl Sent {
     /// Events send their signals to the thread whose time they measure.
     fn of_event(info: Info) -> Self {
         let thread = sys::gettid();
-        match threads::slot(thread) {
-            Some(slot) if slot.source() == Source::Event(info.descriptor()) => {
-                Self::Agent(Origin::new(thread, slot.doubled()))
+        match threads::slot(thread).map(|slot| (slot.source(), slot)) {
+            Some((Source::Event(event), slot)) if event.descriptor() == info.descriptor() => {
+                Self::Agent(Origin::new(thread, slot.doubled(), event.ring()))
             }
             _ => Self::Late,
         }
@@ -305,8 +308,8 @@ impl Sent {
 }
 
 impl Origin {
-    fn new(thread: u32, doubled: u32) -> Self {
-        Self { thread, weight: 1 << doubled.min(MOST_DOUBLED) }
+    fn new(thread: u32, doubled: u32, ring: usize) -> Self {
+        Self { thread, weight: 1 << doubled.min(MOST_DOUBLED), ring }
     }
 }
 
@@ -342,70 +345,99 @@ fn sample(origin: &Origin, interrupted: &Context, ticks: u64) {
         NOT_TAKEN.fetch_add(1, Ordering::Relaxed);
         return;
     };
-    let java_thread = slot.map_or(0, Slot::java_thread);
-    sample_with(origin, interrupted, config, java_thread, ticks);
+    let registers = interrupted.registers();
+    let mut thread = Interrupted {
+        config,
+        slot,
+        java_thread: slot.map_or(0, Slot::java_thread),
+        ring: origin.ring,
+        sample: Sample {
+            ticks,
+            thread: origin.thread,
+            weight: origin.weight,
+            pc: registers.pc,
+            virtual_thread: 0,
+            end: End::NoJava,
+            state: 0,
+        },
+    };
+    if interrupted.blocks_faults() || interrupted.has_small_stack() || !load::is_guarded() {
+        thread.put_unguarded();
+    } else {
+        thread.put_walked(registers);
+    }
     if let Some(slot) = slot {
         slot.end();
     }
 }
 
-fn sample_with(
-    origin: &Origin,
-    interrupted: &Context,
-    config: &Config,
+/// The interrupted thread, and the sample of it.
+struct Interrupted {
+    config: &'static Config,
+    slot: Option<&'static Slot>,
     java_thread: usize,
-    ticks: u64,
-) {
-    let registers = interrupted.registers();
-    let mut sample = Sample {
-        ticks,
-        thread: origin.thread,
-        weight: origin.weight,
-        pc: registers.pc,
-        virtual_thread: 0,
-        end: End::NoJava,
-        state: 0,
-    };
-    if interrupted.blocks_faults() || interrupted.has_small_stack() || !load::is_guarded() {
-        if java_thread != 0 {
+    /// The ring of its event, or 0.
+    ring: usize,
+    sample: Sample,
+}
+
+impl Interrupted {
+    /// Adds the sample without stacks.
+    fn put_unguarded(&mut self) {
+        if self.java_thread != 0 {
             UNGUARDED.fetch_add(1, Ordering::Relaxed);
-            sample.end = End::Off;
+            self.sample.end = End::Off;
         }
-        QUEUE.put(&sample, 0, |_| 0, &Frames::new(&mut []));
-    } else {
-        put_walked(sample, registers, config, java_thread);
+        let in_kernel = KernelStack::<Process>::none();
+        QUEUE.put(&self.sample, 0, |_| 0, &in_kernel, &Frames::new(&mut []));
     }
-}
 
-/// Adds a sample with its stacks. Loads are guarded. Only here is much of the stack used.
-#[inline(never)]
-fn put_walked(mut sample: Sample, registers: Registers, config: &Config, java_thread: usize) {
-    let mut slots = [const { MaybeUninit::<u64>::uninit() }; MAX_FRAMES];
-    let mut frames = Frames::new(&mut slots);
-    let Some(layout) = &config.layout else {
-        sample.end = if java_thread == 0 { End::NoJava } else { End::Off };
-        put_with_shadow(sample, config, java_thread, &frames);
-        return;
-    };
-    if java_thread == 0 {
-        // However it ends, there is no Java code.
-        let _ = Walk::new(Process, layout, registers, 0, usize::MAX).run(&mut frames);
-    } else {
-        sample.state = Process.byte(java_thread + layout.thread_state).unwrap_or(0);
-        let stack_end = Process.word(java_thread + layout.stack_base).unwrap_or(0);
-        let walk = Walk::new(Process, layout, registers, java_thread, stack_end);
-        sample.end = walk.run(&mut frames);
+    /// Adds the sample with its stacks. Loads are guarded. Only here is much of the stack used.
+    #[inline(never)]
+    fn put_walked(&mut self, registers: Registers) {
+        let mut slots = [const { MaybeUninit::<u64>::uninit() }; MAX_FRAMES];
+        let mut frames = Frames::new(&mut slots);
+        let java_thread = self.java_thread;
+        if let Some(layout) = &self.config.layout {
+            if java_thread == 0 {
+                // However it ends, there is no Java code.
+                let _ = Walk::new(Process, layout, registers, 0, usize::MAX).run(&mut frames);
+            } else {
+                let state = Process.byte(java_thread + layout.thread_state);
+                self.sample.state = state.unwrap_or(0);
+                let stack_end = Process.word(java_thread + layout.stack_base).unwrap_or(0);
+                let walk = Walk::new(Process, layout, registers, java_thread, stack_end);
+                self.sample.end = walk.run(&mut frames);
+            }
+        } else {
+            self.sample.end = if java_thread == 0 { End::NoJava } else { End::Off };
+        }
+        self.put_with_shadow(&frames);
     }
-    put_with_shadow(sample, config, java_thread, &frames);
-}
 
-/// Adds a sample with the interrupted thread's shadow stack, if it runs Java code.
-fn put_with_shadow(mut sample: Sample, config: &Config, java_thread: usize, frames: &Frames<'_>) {
-    let shadow = config.shadow.filter(|_| java_thread != 0).and_then(ShadowStack::of);
-    sample.virtual_thread = shadow.as_ref().map_or(0, |shadow| shadow.runs);
-    let depth = shadow.as_ref().map_or(0, |shadow| shadow.depth);
-    let id = |index: usize| shadow.as_ref().map_or(0, |shadow| shadow.id(index));
-    QUEUE.put(&sample, depth, id, frames);
+    /// Adds the sample with the thread's shadow stack, if it runs Java code; once for each of the kernel's samples. The
+    /// signal waits while the thread is in the kernel, so there may be several, all from the same place outside of it.
+    fn put_with_shadow(&mut self, frames: &Frames<'_>) {
+        let shadow = self.config.shadow.filter(|_| self.java_thread != 0).and_then(ShadowStack::of);
+        self.sample.virtual_thread = shadow.as_ref().map_or(0, |shadow| shadow.runs);
+        let depth = shadow.as_ref().map_or(0, |shadow| shadow.depth);
+        let id = |index: usize| shadow.as_ref().map_or(0, |shadow| shadow.id(index));
+        let mut is_put = false;
+        let seen = self.slot.map_or(0, Slot::seen);
+        if let Some(samples) = NewSamples::of(Process, self.ring, seen) {
+            let head = samples.head();
+            for in_kernel in samples {
+                QUEUE.put(&self.sample, depth, id, &in_kernel, frames);
+                is_put = true;
+            }
+            if let Some(slot) = self.slot {
+                slot.set_seen(head);
+            }
+        }
+        if !is_put {
+            QUEUE.put(&self.sample, depth, id, &KernelStack::<Process>::none(), frames);
+        }
+    }
 }
 
 /// The interrupted thread's shadow stack.

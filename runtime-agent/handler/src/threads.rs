@@ -2,9 +2,7 @@
 //! thread and never removed, so a handler finds a slot without a lock, and no slot ever goes away.
 #![allow(unsafe_code)]
 
-use core::sync::atomic::{
-    AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering,
-};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 /// Slots of a page.
 pub const PAGE: usize = 2_048;
@@ -22,9 +20,11 @@ pub struct Slot {
     /// Its `JavaThread`, or 0.
     java_thread: AtomicUsize,
     /// What interrupts it; a handler only compares it.
-    source: AtomicI32,
+    source: AtomicU64,
     /// How often the interval of its perf event was doubled.
     doubled: AtomicU32,
+    /// The head of its event's ring when the handler last read it.
+    seen: AtomicU64,
     /// When the thread began, and its CPU clock then; 0 if that is not known. Only the agent uses them.
     began_ns: AtomicU64,
     began_cpu_ns: AtomicU64,
@@ -41,28 +41,78 @@ pub enum Source {
     Ended,
     /// The timer with this number.
     Timer(i32),
-    /// The perf event with this descriptor.
-    Event(i32),
+    /// This perf event.
+    Event(Event),
 }
 
+/// A perf event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Event {
+    descriptor: i32,
+    ring: usize,
+}
+
+impl Event {
+    /// Rings begin at multiples of this.
+    const ALIGNED: usize = 1 << 12;
+
+    /// The event with a descriptor, and the address of the ring in which the kernel says where the thread was, or 0.
+    /// `None` if a slot has no room for these: no process has so many files or so much memory.
+    #[must_use]
+    pub const fn new(descriptor: i32, ring: usize) -> Option<Self> {
+        let has_room = descriptor >> DESCRIPTOR_BITS == 0
+            && ring.is_multiple_of(Self::ALIGNED)
+            && (ring / Self::ALIGNED) >> (u64::BITS - DESCRIPTOR_BITS - KIND_BITS) == 0;
+        if has_room { Some(Self { descriptor, ring }) } else { None }
+    }
+
+    /// Its descriptor.
+    #[must_use]
+    pub const fn descriptor(self) -> i32 {
+        self.descriptor
+    }
+
+    /// The address of its ring, or 0.
+    #[must_use]
+    pub const fn ring(self) -> usize {
+        self.ring
+    }
+}
+
+/// Of a source's word, the lowest bits say the kind. Of an event, its descriptor is above them, and then its ring: one
+/// load gives the handler both.
+const KIND_BITS: u32 = 2;
+const DESCRIPTOR_BITS: u32 = 26;
+const TIMER: u64 = 1;
+const EVENT: u64 = 2;
+
 impl Source {
-    const fn word(self) -> i32 {
+    const fn word(self) -> u64 {
         match self {
             Self::None => 0,
-            Self::Busy => -1,
-            Self::Ended => -2,
-            Self::Timer(number) => number.wrapping_add(1),
-            Self::Event(descriptor) => (-3_i32).wrapping_sub(descriptor),
+            Self::Busy => 1 << KIND_BITS,
+            Self::Ended => 2 << KIND_BITS,
+            Self::Timer(number) => (number.cast_unsigned() as u64) << KIND_BITS | TIMER,
+            Self::Event(Event { descriptor, ring }) => {
+                let page = (ring / Event::ALIGNED) as u64;
+                let descriptor = descriptor.cast_unsigned() as u64;
+                (page << DESCRIPTOR_BITS | descriptor) << KIND_BITS | EVENT
+            }
         }
     }
 
-    const fn of(word: i32) -> Self {
-        match word {
-            0 => Self::None,
-            -1 => Self::Busy,
-            -2 => Self::Ended,
-            1.. => Self::Timer(word - 1),
-            _ => Self::Event((-3_i32).wrapping_sub(word)),
+    const fn of(word: u64) -> Self {
+        let rest = word >> KIND_BITS;
+        match (word & ((1 << KIND_BITS) - 1), rest) {
+            (TIMER, number) => Self::Timer((number as u32).cast_signed()),
+            (EVENT, _) => {
+                let descriptor = (rest as u32 & ((1 << DESCRIPTOR_BITS) - 1)).cast_signed();
+                let ring = (rest >> DESCRIPTOR_BITS) as usize * Event::ALIGNED;
+                Self::Event(Event { descriptor, ring })
+            }
+            (_, 0) => Self::None,
+            (_, 1) => Self::Busy,
+            _ => Self::Ended,
         }
     }
 }
@@ -108,9 +158,19 @@ impl Slot {
         Source::of(self.source.swap(to.word(), Ordering::AcqRel))
     }
 
-    /// Sets how often the interval of its perf event was doubled.
-    pub fn set_doubled(&self, doubled: u32) {
+    /// Prepares for a new perf event: nobody has read its ring yet, and its interval was doubled so often.
+    pub fn expect_event(&self, doubled: u32) {
+        self.seen.store(0, Ordering::Relaxed);
         self.doubled.store(doubled, Ordering::Release);
+    }
+
+    /// The head of its event's ring when the handler last read it.
+    pub(crate) fn seen(&self) -> u64 {
+        self.seen.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_seen(&self, head: u64) {
+        self.seen.store(head, Ordering::Relaxed);
     }
 
     pub(crate) fn doubled(&self) -> u32 {
@@ -179,8 +239,14 @@ mod tests {
     #[test]
     fn each_source_is_told_from_the_others() {
         let all = [Source::None, Source::Busy, Source::Ended, Source::Timer(0), Source::Timer(7)];
-        for source in all.into_iter().chain([Source::Event(0), Source::Event(1_048_576)]) {
+        let events =
+            [(0, 0), (1_048_576, 0), ((1 << 26) - 1, 0xffff_ffff_f000), (3, 0x7fff_f7fc_b000)];
+        let events = events.map(|(descriptor, ring)| Event::new(descriptor, ring).expect("room"));
+        for source in all.into_iter().chain(events.map(Source::Event)) {
             assert_eq!(Source::of(source.word()), source);
+        }
+        for (descriptor, ring) in [(1 << 26, 0), (-1, 0), (1, 4095), (1, 1 << 48)] {
+            assert_eq!(Event::new(descriptor, ring), None, "{descriptor} {ring}");
         }
     }
 }

@@ -27,6 +27,7 @@ use crate::options::alloc_text;
 use crate::options::{CpuShare, megabytes_text, share_text, thresholds_text, traces_text};
 use crate::overhead::{OverheadFigures, Throttled};
 use crate::request::{Found, MemoryFigures, Reply, Status};
+use crate::sampling::engine::KernelFrames;
 use crate::sampling::sampler::TimerFigures;
 use crate::self_test::Results;
 use crate::session::run_info;
@@ -227,7 +228,7 @@ const LEAST_CPU_NS: u64 = 1_000_000_000;
 #[allow(clippy::cast_precision_loss)] // Nanoseconds of some years are exact.
 fn add_sampling(answer: &mut Answer, sampling: &SamplingFigures) {
     let cpu = &sampling.cpu;
-    let TimerFigures { engine, interval_ns, signal, refused } = &sampling.timers;
+    let TimerFigures { engine, interval_ns, signal, refused, kernel_refused } = &sampling.timers;
     let (interval_ns, signal, refused) = (*interval_ns, *signal, *refused);
     let name = engine.engine.name();
     let interval = units::duration_text(interval_ns);
@@ -239,6 +240,7 @@ fn add_sampling(answer: &mut Answer, sampling: &SamplingFigures) {
         answer.line("cpu engine", format!("{name}, because {reason}"));
     }
     answer.value("cpu_engine_reason", engine.reason.clone());
+    add_kernel_frames(answer, &engine.kernel, *kernel_refused);
     answer.value("cpu_signal", signal);
     answer.value("walker_stacks_compared", sampling.compared as u64);
     if sampling.random_walks > 0 {
@@ -283,6 +285,17 @@ fn add_sampling(answer: &mut Answer, sampling: &SamplingFigures) {
         answer.line("cpu timers refused", why);
     }
     answer.value("cpu_timers_refused", refused);
+}
+
+fn add_kernel_frames(answer: &mut Answer, kernel: &KernelFrames, refused: u64) {
+    let without = match refused {
+        0 => String::new(),
+        _ => format!(", not of {refused} threads (perf_event_mlock_kb, max_memory)"),
+    };
+    answer.line("kernel frames", format!("{kernel}{without}"));
+    answer.value("cpu_kernel_frames", kernel.are_there);
+    answer.value("cpu_kernel_reason", kernel.reason.clone());
+    answer.value("cpu_kernel_refused", refused);
 }
 
 fn add_throttled(answer: &mut Answer, throttled: &[(Method, Throttled)]) {

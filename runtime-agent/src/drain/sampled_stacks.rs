@@ -53,6 +53,10 @@ impl SampledStacks {
                 stack = self.add_native(stack, pc, sampler);
                 continue;
             }
+            if let Some(pc) = frame.kernel() {
+                stack = self.add_function(stack, sampler.kernel_function(pc), sampler);
+                continue;
+            }
             let known = self.frame_of_id.get(&frame.id()).copied();
             let frame = known.unwrap_or_else(|| {
                 let id = self.frame(sampler.name(*frame).unwrap_or_else(unknown));
@@ -71,7 +75,18 @@ impl SampledStacks {
         pc: usize,
         sampler: &mut Sampler<'_>,
     ) -> SampledStackId {
-        let Some(function) = sampler.native_function(pc) else { return stack };
+        match sampler.native_function(pc) {
+            Some(function) => self.add_function(stack, function, sampler),
+            None => stack,
+        }
+    }
+
+    fn add_function(
+        &mut self,
+        stack: SampledStackId,
+        function: Function,
+        sampler: &mut Sampler<'_>,
+    ) -> SampledStackId {
         let known = self.frame_of_function.get(&function).copied();
         let frame = known.unwrap_or_else(|| {
             let id = self.frame(sampler.native_name(function));
@@ -87,7 +102,7 @@ impl SampledStacks {
     pub(super) fn own_frame(&self, mut stack: SampledStackId) -> Option<FrameId> {
         loop {
             let (parent, frame) = self.frame_of(stack)?;
-            let is_part = frame.kind == "native" || frame.class.starts_with(PROBES);
+            let is_part = is_native(frame) || frame.class.starts_with(PROBES);
             if parent == SampledStackId::NONE || !is_part {
                 return Some(frame.id);
             }
@@ -99,7 +114,7 @@ impl SampledStacks {
     pub(super) fn is_in_probe(&self, mut stack: SampledStackId) -> bool {
         loop {
             let Some((parent, frame)) = self.frame_of(stack) else { return false };
-            if frame.kind != "native" {
+            if !is_native(frame) {
                 return frame.class.starts_with(PROBES) && frame.method.ends_with('0');
             }
             stack = parent;
@@ -181,6 +196,11 @@ impl SampledStacks {
             + self.stack_ids.capacity() * size_of::<((SampledStackId, FrameId), SampledStackId)>()
             + self.frames.len() * 2 * (size_of::<FrameRow>() + NAMES)
     }
+}
+
+/// Whether a frame is native code, or the kernel's.
+fn is_native(frame: &FrameRow) -> bool {
+    matches!(&*frame.kind, "native" | "kernel")
 }
 
 /// The next id after those of before and these.

@@ -112,6 +112,7 @@ pub(crate) struct Samples {
     before: Counts,
     now: Counts,
     timers_refused: u64,
+    kernel_refused: u64,
     /// Looks at threads that may wait.
     looks: u64,
     /// What sampling had cost when the run began, and now.
@@ -214,7 +215,7 @@ impl Samples {
         self.hot.get_or_insert_with(|| HotSamples::new(now)).go_on(now);
         self.unit_ns = sampler.weight_ns();
         self.names_bytes = sampler.bytes();
-        (self.now, self.timers_refused) = Sampler::counts();
+        (self.now, self.timers_refused, self.kernel_refused) = Sampler::counts();
         self.cost_ns.1 = cost::total_ns();
         self.interval_in_force_ns = sampler.current_interval_ns();
         let mut taken = Vec::new();
@@ -348,6 +349,8 @@ impl Samples {
         context: &mut Context<'_>,
     ) -> Option<(u64, ThreadId)> {
         self.taken += 1;
+        let in_kernel = frames.iter().take_while(|frame| frame.kernel().is_some()).count();
+        let (in_kernel, frames) = frames.split_at(in_kernel);
         let natives = frames.iter().take_while(|frame| frame.native().is_some()).count();
         let (natives, java) = frames.split_at(natives);
         if !sample.end.is_whole() {
@@ -360,10 +363,12 @@ impl Samples {
             number => (context.virtual_thread)(number),
         };
         let stack = self.stack_of(sample, natives, java, sampler);
+        let stack = self.stacks.add_frames(stack, in_kernel, sampler);
         let path = self.path_of(shadow, context.paths);
         let key = Key { kind: CPU, thread, state: state(sample.state), stack, path };
         let weight_ns = u64::from(sample.weight) * self.unit_ns;
         sampler.add_native(if natives.is_empty() { 0 } else { weight_ns });
+        sampler.add_in_kernel(if in_kernel.is_empty() { 0 } else { weight_ns });
         self.taken_ns += weight_ns;
         self.add_hot(stack, weight_ns);
         // Calls of the agent thread only measure what a call costs.
@@ -512,7 +517,7 @@ impl Samples {
     }
 
     /// What was sampled, and what is missing.
-    pub(super) fn counters(&self) -> [(&'static str, u64); 11] {
+    pub(super) fn counters(&self) -> [(&'static str, u64); 12] {
         let since = |of: fn(&Counts) -> u64| of(&self.now).saturating_sub(of(&self.before));
         [
             (counter::SAMPLES, self.taken),
@@ -524,6 +529,7 @@ impl Samples {
             (counter::FOREIGN_SIGNALS, since(|counts| counts.foreign)),
             (counter::GUARDED_FAULTS, since(|counts| counts.faults)),
             (counter::TIMERS_REFUSED, self.timers_refused),
+            (counter::KERNEL_FRAMES_REFUSED, self.kernel_refused),
             (counter::OFF_CPU_LOOKS, self.looks),
             (counter::SAMPLING_NS, self.cost_ns.1.saturating_sub(self.cost_ns.0)),
         ]

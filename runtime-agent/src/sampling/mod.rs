@@ -6,6 +6,7 @@
 //! engine   what interrupts threads: perf_events, timers, or the process_timer
 //! signals  installs the handlers
 //! threads  which threads there are, and what interrupts each
+//! rings    where the kernel says what threads do in it
 //! off_cpu  where threads wait
 //! own_stack  the stack of the calling thread
 //! thread_list  the Java threads that live now
@@ -13,7 +14,7 @@
 //! allocated_bytes  where HotSpot counts what a thread has allocated
 //! methods  names of the methods in samples
 //! debug_info  which method and line an instruction belongs to
-//! native    native code: which function it belongs to, and how its frames are laid out
+//! native    native code, the kernel's too: which function it belongs to, and how its frames are laid out
 //! cost     what sampling costs, and the cap on it
 //! interval  how far samples are apart, to keep to the cap
 //! sampler  starts, stops, takes samples out of the queue
@@ -36,6 +37,7 @@ mod paused_waits;
 mod perf_events;
 mod process_timer;
 mod random_walks;
+mod rings;
 pub(crate) mod sampler;
 mod signals;
 mod thread_list;

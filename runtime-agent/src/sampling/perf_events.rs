@@ -4,14 +4,17 @@
 
 use std::fs;
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use perf_event_open_sys::bindings::{
-    PERF_COUNT_SW_CPU_CLOCK, PERF_FLAG_FD_CLOEXEC, PERF_TYPE_SOFTWARE, perf_event_attr,
+    PERF_COUNT_SW_CPU_CLOCK, PERF_FLAG_FD_CLOEXEC, PERF_SAMPLE_CALLCHAIN, PERF_TYPE_SOFTWARE,
+    perf_event_attr,
 };
 use perf_event_open_sys::{ioctls, perf_event_open};
+use sampling_handler::threads::Event;
 
+use super::rings;
 use crate::probe::thread::os_id;
 
 /// Events that there are, and how many there may be: the service needs file descriptors too.
@@ -28,9 +31,12 @@ pub(super) fn read_limit() {
     MOST.store(left / PART, Ordering::Relaxed);
 }
 
+/// The interval of events that only show whether there are any.
+const UNUSED_NS: u64 = 1_000_000_000;
+
 /// Why there are no events here; `None` if there are.
 pub(super) fn refusal() -> Option<String> {
-    let error = open(os_id(), 1_000_000).err()?;
+    let error = open(os_id(), UNUSED_NS, false).err()?;
     let why = match fs::read_to_string("/proc/sys/kernel/perf_event_paranoid") {
         Ok(level) if error.raw_os_error() == Some(libc::EACCES) => {
             format!("{error}, perf_event_paranoid={}", level.trim())
@@ -40,10 +46,25 @@ pub(super) fn refusal() -> Option<String> {
     Some(format!("perf_event_open is refused ({why})"))
 }
 
-/// Creates an event that sends `signal` to a thread each `interval_ns` of its CPU time.
-pub(super) fn create(thread: u32, signal: libc::c_int, interval_ns: u64) -> io::Result<RawFd> {
+/// Why events do not say where threads are in the kernel; `None` if they do.
+pub(super) fn kernel_refusal() -> Option<String> {
+    match open(os_id(), UNUSED_NS, true) {
+        Err(error) => Some(format!("perf_event_open is refused for its stacks ({error})")),
+        Ok(event) => match rings::map(event.as_raw_fd()) {
+            Err(error) => Some(rings::reason(&error)),
+            Ok(ring) => {
+                rings::unmap(ring);
+                None
+            }
+        },
+    }
+}
+
+/// Creates an event that sends `signal` to a thread each `interval_ns` of its CPU time, with a ring if there is room.
+pub(super) fn create(thread: u32, signal: libc::c_int, interval_ns: u64) -> io::Result<Event> {
     const SET_OWNER: libc::c_int = 15;
     const SET_SIGNAL: libc::c_int = 10;
+    const FLAGS: libc::c_int = libc::O_ASYNC | libc::O_NONBLOCK;
     /// The kernel's `f_owner_ex`: the kind 0 is a thread.
     #[repr(C)]
     struct Owner {
@@ -55,17 +76,23 @@ pub(super) fn create(thread: u32, signal: libc::c_int, interval_ns: u64) -> io::
         return Err(io::ErrorKind::QuotaExceeded.into());
     }
     let owner = Owner { kind: 0, thread: thread.cast_signed() };
-    let created = open(thread, interval_ns).and_then(|event| {
-        let fd = event.as_raw_fd();
+    let created = open_with_ring(thread, interval_ns).and_then(|(file, ring)| {
+        let fd = file.as_raw_fd();
         let succeeds = |result| if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) };
         // SAFETY: the descriptor is open, and the structure lives during the call.
-        unsafe {
-            succeeds(libc::fcntl(fd, SET_SIGNAL, signal))?;
-            succeeds(libc::fcntl(fd, SET_OWNER, &raw const owner))?;
-            succeeds(libc::fcntl(fd, libc::F_SETFL, libc::O_ASYNC | libc::O_NONBLOCK))?;
-            succeeds(ioctls::ENABLE(fd, 0))?;
+        let started = unsafe {
+            succeeds(libc::fcntl(fd, SET_SIGNAL, signal))
+                .and_then(|()| succeeds(libc::fcntl(fd, SET_OWNER, &raw const owner)))
+                .and_then(|()| succeeds(libc::fcntl(fd, libc::F_SETFL, FLAGS)))
+                .and_then(|()| succeeds(ioctls::ENABLE(fd, 0)))
+        };
+        let event = started
+            .and_then(|()| Event::new(fd, ring).ok_or_else(|| io::ErrorKind::QuotaExceeded.into()));
+        match event {
+            Ok(_) => drop(file.into_raw_fd()),
+            Err(_) => unmap(ring),
         }
-        Ok(event.into_raw_fd())
+        event
     });
     if created.is_err() {
         EVENTS.fetch_sub(1, Ordering::Relaxed);
@@ -73,17 +100,42 @@ pub(super) fn create(thread: u32, signal: libc::c_int, interval_ns: u64) -> io::
     created
 }
 
+/// An event that does nothing yet, and the address of its ring, or 0.
+fn open_with_ring(thread: u32, interval_ns: u64) -> io::Result<(OwnedFd, usize)> {
+    if rings::reserve() {
+        // Kernels before 4.7 know no such ring.
+        let with_stacks = open(thread, interval_ns, true);
+        let mapped = with_stacks.and_then(|file| rings::map(file.as_raw_fd()).map(|at| (file, at)));
+        if let Ok(both) = mapped {
+            return Ok(both);
+        }
+        rings::give_back();
+    }
+    let file = open(thread, interval_ns, false)?;
+    rings::refuse();
+    Ok((file, 0))
+}
+
+fn unmap(ring: usize) {
+    if ring != 0 {
+        rings::unmap(ring);
+        rings::give_back();
+    }
+}
+
 /// Deletes an event. Its last signal may still be on its way.
-pub(super) fn delete(event: RawFd) {
+pub(super) fn delete(event: Event) {
+    unmap(event.ring());
     // SAFETY: the event was created by `create`, and is deleted once. A forked process may have the descriptor too.
     unsafe {
-        ioctls::DISABLE(event, 0);
-        drop(OwnedFd::from_raw_fd(event));
+        ioctls::DISABLE(event.descriptor(), 0);
+        drop(OwnedFd::from_raw_fd(event.descriptor()));
     }
     EVENTS.fetch_sub(1, Ordering::Relaxed);
 }
 
-fn open(thread: u32, interval_ns: u64) -> io::Result<OwnedFd> {
+/// Opens an event; with `stacks`, it says where the thread is in the kernel, in a ring that it writes backwards.
+fn open(thread: u32, interval_ns: u64, stacks: bool) -> io::Result<OwnedFd> {
     let mut event = perf_event_attr {
         type_: PERF_TYPE_SOFTWARE,
         size: u32::try_from(size_of::<perf_event_attr>()).unwrap_or(0),
@@ -93,6 +145,11 @@ fn open(thread: u32, interval_ns: u64) -> io::Result<OwnedFd> {
     event.__bindgen_anon_1.sample_period = interval_ns;
     event.__bindgen_anon_2.wakeup_events = 1;
     event.set_disabled(1);
+    if stacks {
+        event.sample_type = u64::from(PERF_SAMPLE_CALLCHAIN);
+        event.set_exclude_callchain_user(1);
+        event.set_write_backward(1);
+    }
     let flags = libc::c_ulong::from(PERF_FLAG_FD_CLOEXEC);
     // SAFETY: the structure lives during the call; the event is of one thread, on any processor, in no group.
     let fd = unsafe { perf_event_open(&raw mut event, thread.cast_signed(), -1, -1, flags) };

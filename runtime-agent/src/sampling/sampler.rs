@@ -27,7 +27,8 @@ use super::random_walks::RandomWalks;
 use super::thread_list::ThreadList;
 use super::thread_names::ThreadNames;
 use super::{
-    NoSamples, debug_info, methods, off_cpu, process_timer, signals, threads, unfinished_statements,
+    NoSamples, debug_info, methods, off_cpu, process_timer, rings, signals, threads,
+    unfinished_statements,
 };
 use crate::allocations;
 use crate::instrument::statement_probes;
@@ -74,6 +75,8 @@ pub(crate) struct TimerFigures {
     pub signal: Option<&'static str>,
     /// Timers that the kernel refused.
     pub refused: u64,
+    /// Threads whose samples have no frames of the kernel, for lack of memory.
+    pub kernel_refused: u64,
 }
 
 /// The sampler; it stays on its thread.
@@ -572,6 +575,11 @@ impl<'j> Sampler<'j> {
         self.native.function(pc)
     }
 
+    /// The function at an address of the kernel.
+    pub(crate) fn kernel_function(&self, pc: usize) -> Function {
+        self.native.kernel_function(pc)
+    }
+
     /// The name of a native function.
     pub(crate) fn native_name(&mut self, function: Function) -> Named {
         self.native.name(function)
@@ -580,6 +588,11 @@ impl<'j> Sampler<'j> {
     /// A sample in native code stands for this time.
     pub(crate) fn add_native(&mut self, ns: u64) {
         self.native.add(ns);
+    }
+
+    /// A sample in the kernel stands for this time.
+    pub(crate) fn add_in_kernel(&mut self, ns: u64) {
+        self.native.add_in_kernel(ns);
     }
 
     /// The method of a frame; `None` if it is not known.
@@ -612,6 +625,7 @@ impl<'j> Sampler<'j> {
             interval_ns: self.current_interval_ns(),
             signal: self.on.map(|(signal, _)| signals::name(signal)),
             refused: threads::refused(),
+            kernel_refused: rings::refused(),
         }
     }
 
@@ -635,9 +649,9 @@ impl<'j> Sampler<'j> {
         self.stopped.as_ref()
     }
 
-    /// What handlers counted, and how many timers were refused.
-    pub(crate) fn counts() -> (Counts, u64) {
-        (Counts::now(), threads::refused())
+    /// What handlers counted, how many timers were refused, and how many threads have no frames of the kernel.
+    pub(crate) fn counts() -> (Counts, u64, u64) {
+        (Counts::now(), threads::refused(), rings::refused())
     }
 }
 

@@ -19,7 +19,7 @@ use sampling_handler::signal::{self, MOST_DOUBLED};
 use sampling_handler::threads::{Slot, Source, for_each, slot, slot_or_add};
 
 use super::thread_list::ThreadList;
-use super::{NoSamples, perf_events, process_timer, thread_names, timers};
+use super::{NoSamples, perf_events, process_timer, rings, thread_names, timers};
 use crate::jvm::java_threads::NotedThread;
 use crate::options::engine::Engine;
 use crate::probe::thread::os_id;
@@ -86,6 +86,7 @@ fn set_on(engine: Engine, signal: libc::c_int, interval_ns: u64) -> Result<(), N
     set_doubled(0);
     timers::read_limit();
     perf_events::read_limit();
+    rings::read_limit();
     match engine {
         Engine::Perf => signal::expect_events(),
         Engine::Ctimer => {}
@@ -150,7 +151,7 @@ fn start_source(thread: u32, slot: &Slot) {
 fn create_source(thread: u32, slot: &Slot, interval_ns: u64) {
     let doubled = DOUBLED.load(Ordering::Relaxed);
     // An event does not say its interval, and no signal of it counts before the slot has it.
-    slot.set_doubled(doubled);
+    slot.expect_event(doubled);
     match new_source(thread, interval_ns << doubled, doubled) {
         Ok(source) => {
             // The thread or sampling may have ended meanwhile, and nobody else would delete it.

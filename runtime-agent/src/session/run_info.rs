@@ -63,6 +63,8 @@ pub(crate) fn describe(
         attached: arrival != Arrival::AtStart,
         cpu_engine: engine.map(|chosen| chosen.engine.name().to_owned()),
         cpu_engine_reason: engine.and_then(|chosen| chosen.reason.clone()),
+        cpu_kernel_frames: engine.map(|chosen| chosen.kernel.are_there),
+        cpu_kernel_reason: engine.and_then(|chosen| chosen.kernel.reason.clone()),
         options: options.to_map(),
     }
 }

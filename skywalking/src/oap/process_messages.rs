@@ -159,6 +159,8 @@ pub struct StackData {
     pub symbols: Vec<String>,
 }
 
+/// [`StackData::stack_type`] of a stack in the kernel.
+pub const KERNEL_SPACE: i32 = 0;
 /// [`StackData::stack_type`] of a stack in the process.
 pub const USER_SPACE: i32 = 1;
 

@@ -5,12 +5,14 @@ use std::path::{Path, PathBuf};
 
 use analyzer::input::problems::Problems;
 use analyzer::input::runs::{RunInput, discover};
-use analyzer::run::stacks_in_time::{OffCpu, WaitSource, off_cpu, on_cpu};
+use analyzer::run::stacks_in_time::{OffCpu, OnCpu, WaitSource, off_cpu, on_cpu};
 use log_format::names::Hour;
 
 use super::order::Target;
 use super::switches::Switches;
-use crate::oap::process_messages::{OffCpuData, OnCpuData, Profiled, StackData, USER_SPACE};
+use crate::oap::process_messages::{
+    KERNEL_SPACE, OffCpuData, OnCpuData, Profiled, StackData, USER_SPACE,
+};
 
 const NS_PER_MS: u64 = 1_000_000;
 /// Rows of a time may be in the hour of a moment this long before: waits of a minute and more.
@@ -55,11 +57,8 @@ fn of_cpu(run: &RunInput, from_ns: u64, to_ns: u64, problems: &mut Problems) -> 
         return Stacks { profiled: Vec::new(), source: "nothing was sampled (option cpu)".into() };
     };
     let mut ids = Ids::default();
-    let of = |stack: analyzer::run::stacks_in_time::OnCpu| {
-        let stacks = vec![ids.stack(stack.symbols)];
-        Profiled::OnCpu(OnCpuData { stacks, dump_count: as_i32(stack.samples) })
-    };
-    Stacks { profiled: stacks.into_iter().map(of).collect(), source: "CPU samples".into() }
+    let profiled = stacks.into_iter().map(|stack| Profiled::OnCpu(ids.on_cpu(stack))).collect();
+    Stacks { profiled, source: "CPU samples".into() }
 }
 
 fn of_waits(waits: Vec<OffCpu>, source: WaitSource, switches: Option<&Switches>) -> Stacks {
@@ -83,7 +82,7 @@ fn of_waits(waits: Vec<OffCpu>, source: WaitSource, switches: Option<&Switches>)
     sums.sort_by(|(symbols, sum), (others, other)| (other.1, symbols).cmp(&(sum.1, others)));
     let of = |(symbols, (count, wait_ns))| {
         let duration = i64::try_from(wait_ns).unwrap_or(i64::MAX);
-        let stacks = vec![ids.stack(symbols)];
+        let stacks = vec![ids.stack(USER_SPACE, symbols)];
         Profiled::OffCpu(OffCpuData { stacks, switch_count: as_i32(count), duration })
     };
     Stacks { profiled: sums.into_iter().map(of).collect(), source }
@@ -129,10 +128,17 @@ fn as_i32(count: u64) -> i32 {
 struct Ids(i32);
 
 impl Ids {
-    fn stack(&mut self, mut symbols: Vec<String>) -> StackData {
+    /// The stack in the kernel, if there is one, and the one in the process.
+    fn on_cpu(&mut self, OnCpu { symbols, kernel, samples, .. }: OnCpu) -> OnCpuData {
+        let in_kernel = (!kernel.is_empty()).then(|| self.stack(KERNEL_SPACE, kernel));
+        let stacks = in_kernel.into_iter().chain([self.stack(USER_SPACE, symbols)]).collect();
+        OnCpuData { stacks, dump_count: as_i32(samples) }
+    }
+
+    fn stack(&mut self, stack_type: i32, mut symbols: Vec<String>) -> StackData {
         self.0 = self.0.saturating_add(1);
         symbols.truncate(MOST_FRAMES);
-        StackData { stack_type: USER_SPACE, id: self.0, symbols }
+        StackData { stack_type, id: self.0, symbols }
     }
 }
 
@@ -161,6 +167,26 @@ mod tests {
             Profiled::OnCpu(_) => panic!("{profiled:?}"),
         };
         stacks.profiled.iter().map(of).collect()
+    }
+
+    #[test]
+    fn stacks_in_the_kernel_are_apart() {
+        let mut ids = Ids::default();
+        let on_cpu = |symbols: &[&str], kernel: &[&str]| OnCpu {
+            symbols: symbols.iter().map(ToString::to_string).collect(),
+            kernel: kernel.iter().map(ToString::to_string).collect(),
+            samples: 3,
+            cpu_ns: 30,
+        };
+        let data = ids.on_cpu(on_cpu(&["a.B.c", "a.B.main"], &["vfs_read", "ksys_read"]));
+        let stack = |of: &StackData| (of.stack_type, of.id, of.symbols.join(" "));
+        let stacks: Vec<_> = data.stacks.iter().map(stack).collect();
+        let expected =
+            [(0, 1, "vfs_read ksys_read".to_owned()), (1, 2, "a.B.c a.B.main".to_owned())];
+        assert_eq!((stacks, data.dump_count), (expected.into(), 3));
+        let data = ids.on_cpu(on_cpu(&["a.B.main"], &[]));
+        let stacks: Vec<_> = data.stacks.iter().map(stack).collect();
+        assert_eq!(stacks, [(1, 3, "a.B.main".to_owned())]);
     }
 
     #[test]

@@ -161,7 +161,10 @@ impl Constants {
     ) -> u64 {
         let frames: Vec<(u64, u64)> = frames
             .map(|method| {
-                let kind = if method.parts().0.is_empty() { NATIVE } else { JAVA };
+                let class = method.parts().0;
+                // Libraries and the kernel are in brackets.
+                let is_native = class.is_empty() || class.starts_with('[');
+                let kind = if is_native { NATIVE } else { JAVA };
                 (self.method(method), kind)
             })
             .collect();

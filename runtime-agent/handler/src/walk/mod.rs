@@ -37,13 +37,17 @@ const ENTRY_COOKIE: usize = usize::MAX;
 const LARGE_FRAME: usize = 0x4_0000;
 
 /// A frame in one word. Of a Java frame it has the method's `jmethodID`, which is even, and the index in its bytecode;
-/// of a native one the address.
+/// of native code, the kernel's included, the address.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Frame(u64);
 
 impl Frame {
     const NO_INDEX: u64 = 0xffff;
     const NATIVE: u64 = 1 << 16;
+    /// Instead of an index, in frames of the kernel.
+    const KERNEL: u64 = 0xfffe;
+    /// Addresses of the kernel begin with ones, those of processes with zeros.
+    const OF_KERNEL: usize = !0 << 47;
 
     /// `id` is 0 for a method without an id; a negative index is unknown.
     #[must_use]
@@ -58,10 +62,31 @@ impl Frame {
         Self((pc as u64) << 17 | Self::NATIVE | Self::NO_INDEX)
     }
 
-    /// The address of native code; `None` for a Java frame.
+    /// The address of native code; `None` for a Java frame and for one of the kernel.
     #[must_use]
     pub const fn native(self) -> Option<usize> {
-        if self.0 & Self::NATIVE == 0 { None } else { Some((self.0 >> 17) as usize) }
+        self.address(Self::NO_INDEX)
+    }
+
+    /// The frame of code of the kernel: of the instruction that is interrupted, or calls.
+    #[must_use]
+    pub const fn of_kernel(pc: usize) -> Self {
+        Self((pc as u64) << 17 | Self::NATIVE | Self::KERNEL)
+    }
+
+    /// The address of code of the kernel; `None` for another frame.
+    #[must_use]
+    pub const fn kernel(self) -> Option<usize> {
+        match self.address(Self::KERNEL) {
+            Some(address) => Some(address | Self::OF_KERNEL),
+            None => None,
+        }
+    }
+
+    /// The address of code that is not Java's, if the frame is of this kind.
+    const fn address(self, kind: u64) -> Option<usize> {
+        let is_of_kind = self.0 & (Self::NATIVE | Self::NO_INDEX) == Self::NATIVE | kind;
+        if is_of_kind { Some((self.0 >> 17) as usize) } else { None }
     }
 
     /// The frame of this word.

@@ -6,6 +6,7 @@
 mod buffer;
 mod elf;
 mod frame_rows;
+pub(super) mod kernel;
 mod libraries;
 mod mapping;
 
@@ -17,6 +18,7 @@ use sampling_handler::unwind_rows::{self, Row};
 
 use self::buffer::Buffer;
 use self::elf::Tables;
+use self::kernel::Kernel;
 use self::libraries::{Known, Libraries};
 use super::methods::Named;
 use crate::sys::memory;
@@ -35,6 +37,11 @@ fn most_bytes() -> u64 {
 
 /// What an earlier attachment has read: rows that handlers may use stay for ever, and are not read twice.
 static KEPT: Mutex<Option<NativeCode>> = Mutex::new(None);
+
+/// The id of the kernel among those of libraries.
+const KERNEL: u32 = u32::MAX;
+/// Its name.
+const KERNEL_NAME: &str = "[kernel]";
 
 /// A native function: the library's id, and the function's address in its file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -58,6 +65,7 @@ type Found = (Tables, Option<Buffer<Row>>);
 #[derive(Debug, Default)]
 pub(crate) struct NativeCode {
     libraries: Libraries,
+    kernel: Kernel,
     /// CPU time of samples in native code.
     sampled_ns: u64,
     /// How often libraries were loaded or unloaded when they were listed.
@@ -96,6 +104,11 @@ impl NativeCode {
         self.sampled_ns = self.sampled_ns.saturating_add(ns);
     }
 
+    /// A sample in the kernel stands for this time.
+    pub(super) fn add_in_kernel(&mut self, ns: u64) {
+        self.kernel.add(ns);
+    }
+
     /// Lists the libraries again, if some were loaded or unloaded.
     pub(super) fn look_again(&mut self) {
         if self.changes != mapping::changes() {
@@ -106,6 +119,7 @@ impl NativeCode {
     /// Takes what was read of files, and asks for more.
     pub(super) fn round(&mut self) {
         self.take_answers();
+        self.kernel.round(most_bytes().saturating_sub(self.bytes() as u64));
         let is_free = self.is_more_wanted && self.answers.is_none();
         // Somebody may have replaced the handlers of faults, and a library may be gone.
         if is_free && self.sampled_ns >= WORTH_IT_NS && load::is_guarded() {
@@ -181,8 +195,22 @@ impl NativeCode {
         Some(Function { library: library.id, start })
     }
 
+    /// The function at an address of the kernel.
+    pub(super) fn kernel_function(&self, pc: usize) -> Function {
+        Function { library: KERNEL, start: self.kernel.function(pc) }
+    }
+
     /// The name of a function: the library's, if it has no other.
     pub(super) fn name(&mut self, function: Function) -> Named {
+        let (descriptor, source) = (String::new(), String::new());
+        if function.library == KERNEL {
+            let name = function.start.and_then(|start| self.kernel.name(start));
+            let (class, method) = match name {
+                Some(name) => (KERNEL_NAME.to_owned(), name),
+                None => (String::new(), KERNEL_NAME.to_owned()),
+            };
+            return Named { kind: "kernel", class, method, descriptor, source };
+        }
         let library = self.libraries.by_id(function.library);
         let of = library.as_ref().map_or_else(|| "[unloaded]".to_owned(), |of| of.mapping.name());
         let name = library.zip(function.start).and_then(|(library, start)| match &library.known {
@@ -193,13 +221,12 @@ impl NativeCode {
             Some(name) => (of, name),
             None => (String::new(), of),
         };
-        let (descriptor, source) = (String::new(), String::new());
         Named { kind: "native", class, method, descriptor, source }
     }
 
     /// Memory that it uses.
     pub(super) fn bytes(&self) -> usize {
-        self.tables().map(Tables::bytes).sum::<usize>() + self.rows_bytes
+        self.tables().map(Tables::bytes).sum::<usize>() + self.rows_bytes + self.kernel.bytes()
     }
 
     fn tables(&self) -> impl Iterator<Item = &Tables> {

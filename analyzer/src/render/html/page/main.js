@@ -48,7 +48,9 @@ function summaryView() {
 function cpuSummary() {
   const place = Array.from({ length: LISTED }, (_, method) => method);
   const most = place.sort((a, b) => methods.cpu_self[b] - methods.cpu_self[a]).filter((m) => methods.cpu_self[m] > 0);
-  return [el("h2", {}, `CPU time: ${duration(data.cpu.total_ns)} in ${count(data.cpu.samples)} samples`),
+  const { kernel_ns: inKernel, total_ns: all } = data.cpu;
+  const kernel = inKernel === null ? "" : `, ${percent(inKernel, all)} kernel`;
+  return [el("h2", {}, `CPU time: ${duration(all)} in ${count(data.cpu.samples)} samples${kernel}`),
     shortTable(["method", "CPU self, 95%", "of all", "CPU total", "samples"], most.slice(0, 10).map((m) => [methodLink(m),
       cpuSelf(m), percent(methods.cpu_self[m], data.cpu.total_ns), duration(methods.cpu_total[m]), count(methods.samples[m])]))];
 }

@@ -1,0 +1,87 @@
+//! Rings of perf events, in which the kernel says where a thread was in it: a page of its own figures and one of samples
+//! for each thread. `sampling_handler::kernel_stacks` reads them.
+//!
+//! Who may not lock memory has `perf_event_mlock_kb` for each processor and user, and they count in the agent's memory.
+//! Threads beyond have samples without frames of the kernel.
+#![allow(unsafe_code)]
+
+use std::fs;
+use std::io;
+use std::os::fd::RawFd;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use crate::sys::mapped_memory::page_size;
+use crate::sys::memory::{self, Account};
+
+/// Their memory, and how much they may take.
+static MEMORY: Account = Account::new();
+static USED: AtomicUsize = AtomicUsize::new(0);
+static MOST: AtomicUsize = AtomicUsize::new(0);
+/// They take at most one part in so many of the agent's memory.
+const PART: u64 = 16;
+/// Events without a ring because there was no room.
+static REFUSED: AtomicU64 = AtomicU64::new(0);
+
+/// Reads how much memory they may take.
+pub(super) fn read_limit() {
+    let most = usize::try_from(memory::used_and_max().1 / PART).unwrap_or(usize::MAX);
+    MOST.store(most, Ordering::Relaxed);
+}
+
+/// How many events have none so far, for lack of room.
+pub(super) fn refused() -> u64 {
+    REFUSED.load(Ordering::Relaxed)
+}
+
+fn length() -> usize {
+    2 * page_size()
+}
+
+/// Counts an event without a ring.
+pub(super) fn refuse() {
+    REFUSED.fetch_add(1, Ordering::Relaxed);
+}
+
+/// Takes room for a ring, which [`map`] uses or gives back; `false` if there is none.
+pub(super) fn reserve() -> bool {
+    let used = USED.fetch_add(length(), Ordering::Relaxed).saturating_add(length());
+    let has_room = used <= MOST.load(Ordering::Relaxed) && MEMORY.take(length());
+    if !has_room {
+        USED.fetch_sub(length(), Ordering::Relaxed);
+    }
+    has_room
+}
+
+/// Gives room back.
+pub(super) fn give_back() {
+    USED.fetch_sub(length(), Ordering::Relaxed);
+    MEMORY.give(length());
+}
+
+/// Maps the ring of an event.
+///
+/// # Errors
+/// The kernel refuses it.
+pub(super) fn map(event: RawFd) -> io::Result<usize> {
+    // SAFETY: a new mapping at an address of the kernel's choice touches nothing that exists.
+    let ring = unsafe {
+        libc::mmap(std::ptr::null_mut(), length(), libc::PROT_READ, libc::MAP_SHARED, event, 0)
+    };
+    if ring == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(ring.addr()) }
+}
+
+/// Unmaps a ring. A handler that reads it meanwhile does so by guarded loads.
+pub(super) fn unmap(ring: usize) {
+    // SAFETY: a mapping of `map` that nobody uses any more but for guarded loads, and that is unmapped once.
+    unsafe { libc::munmap(std::ptr::without_provenance_mut(ring), length()) };
+}
+
+/// Why the kernel refuses one, for people.
+pub(super) fn reason(error: &io::Error) -> String {
+    match fs::read_to_string("/proc/sys/kernel/perf_event_mlock_kb") {
+        Ok(kb) if error.raw_os_error() == Some(libc::EPERM) => {
+            format!("mmap is refused ({error}, perf_event_mlock_kb={})", kb.trim())
+        }
+        _ => format!("mmap is refused ({error})"),
+    }
+}
