@@ -569,7 +569,9 @@ fn the_handler_refers_to_nothing_that_is_not_signal_safe() {
     let built = Command::new(std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned()))
         .args(["rustc", "--quiet", "-p", "sampling-handler", "--release", "--target-dir"])
         .arg(folder.path())
-        .args(["--config", "profile.release.lto=false", "--"])
+        .args(["--config", "profile.release.lto=false"])
+        // All in one file.
+        .args(["--config", "profile.release.codegen-units=1", "--"])
         .arg(format!("--emit=obj={}", object.display()))
         .current_dir(project())
         .output()
