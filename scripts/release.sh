@@ -7,7 +7,8 @@
 #   MINISIGN_KEY=FILE scripts/release.sh         signs SHA256SUMS
 #   CARGO_PROFILE_RELEASE_LTO=off scripts/release.sh    a faster build, to try the script
 #
-# The files depend on the commit only, not on the folder or the time. Without git, set SOURCE_DATE_EPOCH and
+# The files depend on the commit only, not on the folder or the time; but the debug information also on the folder.
+# `addr2line -e libtprofiler.so.debug ADDRESS` reads it. Without git, set SOURCE_DATE_EPOCH and
 # TPROFILER_COMMIT. CONTRIBUTING.md says how keys are made and kept.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -80,7 +81,8 @@ build() {
         cargo zigbuild --locked --release --quiet --target "$(target "$machine").2.17" "$@"
 }
 
-# split MACHINE FILE FOLDER DEBUG: the file in FOLDER without debug information, which goes to DEBUG.
+# split MACHINE FILE FOLDER DEBUG: the file in FOLDER without debug information, which goes to DEBUG. The file has no
+# link to it, which would be its checksum: zig's own C files put the working folder into it.
 split() {
     local objcopy file debug
     objcopy=$(triple "$1")-objcopy
@@ -89,7 +91,7 @@ split() {
     install -m 755 "$2" "$file"
     "$objcopy" --only-keep-debug "$file" "$debug"
     chmod 644 "$debug"
-    "$objcopy" --strip-debug --add-gnu-debuglink="$debug" "$file"
+    "$objcopy" --strip-debug "$file"
 }
 
 # archive NAME FOLDER: the folder as NAME.tar.gz.

@@ -112,10 +112,11 @@ impl Java {
         Self { command, what: jdk.to_string(), stderr: None, library, jar: None }
     }
 
-    /// The same on an emulated processor, with the programs and libraries of its system in a folder.
-    pub fn emulated(jdk: &Jdk, emulator: &str, system: &Path) -> Self {
+    /// The same on an emulated processor, with that system's libraries in a folder.
+    pub fn emulated(jdk: &Jdk, emulator: &str, libraries: &Path) -> Self {
         let mut command = Command::new(emulator);
-        command.arg("-L").arg(system).arg(jdk.command("java"));
+        let path = format!("LD_LIBRARY_PATH={}", libraries.display());
+        command.args(["-E", &path]).arg(jdk.command("java"));
         Self::with(jdk, command)
     }
 

