@@ -25,6 +25,10 @@ const SAMPLE: u64 = 9;
 /// Addresses from here on say only what follows.
 const MARKERS: u64 = u64::MAX - 4094;
 
+/// Instead of where the last reading began: samples were taken without a reading. Only the newest one is new then. No
+/// record begins there.
+pub(crate) const UNREAD: u64 = 1;
+
 /// The samples in a ring since it was last read, the newest first.
 pub(crate) struct NewSamples<M> {
     memory: M,
@@ -75,7 +79,7 @@ impl<M: Memory + Copy> Iterator for NewSamples<M> {
             if bytes < 8 || bytes & 7 != 0 || end.wrapping_sub(self.head) > self.size {
                 return None;
             }
-            self.next = end;
+            self.next = if self.seen == UNREAD { self.seen } else { end };
             if kind == SAMPLE {
                 return Some(KernelStack::of(self, at, bytes));
             }
@@ -193,6 +197,15 @@ mod tests {
         ring.add(SAMPLE, &[MARKERS + 7, KERNEL + 20]);
         assert_eq!(ring.read(seen), [std::vec![twenty], std::vec![]]);
         assert_eq!(ring.read(ring.head), Vec::<Vec<usize>>::new());
+    }
+
+    #[test]
+    fn after_samples_without_a_reading_only_the_newest_is_new() {
+        let mut ring = Written::new();
+        assert!(ring.read(UNREAD).is_empty());
+        ring.add(SAMPLE, &[KERNEL + 1]);
+        ring.add(SAMPLE, &[KERNEL + 2]);
+        assert_eq!(ring.read(UNREAD), [[(KERNEL + 2) as usize]]);
     }
 
     #[test]

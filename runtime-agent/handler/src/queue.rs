@@ -3,6 +3,16 @@
 //! Its size depends on the number of processors, not of threads: however many threads there are, no more than run at a
 //! time are sampled. A handler reserves room, writes, and marks the sample as complete; the reader stops at one that is
 //! not, until its thread has run again. Where there is no room, samples are counted as dropped.
+//!
+//! Orderings, each a release that its reader acquires:
+//!
+//! ```text
+//! length     the pointer to the words is set before it
+//! head word  marked complete after the sample's other words
+//! tail       advanced after the words were zeroed, so a writer that reserves them finds zeros
+//! head       advanced by compare-exchange before the sample is complete: whoever sees a tail sees a head not behind it
+//! ```
+//! The words between are relaxed: only the writer that reserved them, then only the reader touches them.
 #![allow(unsafe_code)]
 
 use core::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};

@@ -6,7 +6,7 @@ use core::ffi::{c_int, c_void};
 use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
-use crate::kernel_stacks::{KernelStack, NewSamples};
+use crate::kernel_stacks::{self, KernelStack, NewSamples};
 use crate::load;
 use crate::memory::{Memory, Process};
 use crate::queue::{MAX_SHADOW, QUEUE, Sample};
@@ -388,6 +388,10 @@ impl Interrupted {
             UNGUARDED.fetch_add(1, Ordering::Relaxed);
             self.sample.end = End::Off;
         }
+        // It cannot read the ring either.
+        if let Some(slot) = self.slot.filter(|_| self.ring != 0) {
+            slot.set_seen(kernel_stacks::UNREAD);
+        }
         let in_kernel = KernelStack::<Process>::none();
         QUEUE.put(&self.sample, 0, |_| 0, &in_kernel, &Frames::new(&mut []));
     }
@@ -417,24 +421,20 @@ impl Interrupted {
 
     /// Adds the sample with the thread's shadow stack, if it runs Java code; once for each of the kernel's samples. The
     /// signal waits while the thread is in the kernel, so there may be several, all from the same place outside of it.
+    /// There is none if the handler of an earlier signal has read it already.
     fn put_with_shadow(&mut self, frames: &Frames<'_>) {
         let shadow = self.config.shadow.filter(|_| self.java_thread != 0).and_then(ShadowStack::of);
         self.sample.virtual_thread = shadow.as_ref().map_or(0, |shadow| shadow.runs);
         let depth = shadow.as_ref().map_or(0, |shadow| shadow.depth);
         let id = |index: usize| shadow.as_ref().map_or(0, |shadow| shadow.id(index));
-        let mut is_put = false;
         let seen = self.slot.map_or(0, Slot::seen);
-        if let Some(samples) = NewSamples::of(Process, self.ring, seen) {
-            let head = samples.head();
+        let samples = NewSamples::of(Process, self.ring, seen);
+        if let (Some(samples), Some(slot)) = (samples, self.slot) {
+            slot.set_seen(samples.head());
             for in_kernel in samples {
                 QUEUE.put(&self.sample, depth, id, &in_kernel, frames);
-                is_put = true;
             }
-            if let Some(slot) = self.slot {
-                slot.set_seen(head);
-            }
-        }
-        if !is_put {
+        } else {
             QUEUE.put(&self.sample, depth, id, &KernelStack::<Process>::none(), frames);
         }
     }
