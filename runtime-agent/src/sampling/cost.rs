@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 use sampling_handler::signal::{self as handler, Counts, timer_value};
 
-use super::perf_events;
+use super::{perf_events, rings};
 use crate::options::CpuShare;
 use crate::options::engine::Engine;
 use crate::probe::thread::os_id;
@@ -49,6 +49,7 @@ pub(super) fn calibrate(engine: Engine, signal: libc::c_int) {
     // A processor's timer that is set again each time costs more than the signal.
     let each = if engine == Engine::Perf {
         perf_events::read_limit();
+        rings::read_limit();
         handler::expect_events();
         sent.max(event_ns(signal))
     } else {

@@ -111,9 +111,7 @@ fn open_with_ring(thread: u32, interval_ns: u64) -> io::Result<(OwnedFd, usize)>
         }
         rings::give_back();
     }
-    let file = open(thread, interval_ns, false)?;
-    rings::refuse();
-    Ok((file, 0))
+    Ok((open(thread, interval_ns, false)?, 0))
 }
 
 fn unmap(ring: usize) {

@@ -2,7 +2,8 @@
 //! for each thread. `sampling_handler::kernel_stacks` reads them.
 //!
 //! Who may not lock memory has `perf_event_mlock_kb` for each processor and user, and they count in the agent's memory.
-//! Threads beyond have samples without frames of the kernel.
+//! The kernel counts them as memory that the user has locked, of which the service may need some, for io_uring. Threads
+//! beyond have samples without frames of the kernel.
 #![allow(unsafe_code)]
 
 use std::fs;
@@ -19,16 +20,21 @@ static USED: AtomicUsize = AtomicUsize::new(0);
 static MOST: AtomicUsize = AtomicUsize::new(0);
 /// They take at most one part in so many of the agent's memory.
 const PART: u64 = 16;
-/// Events without a ring because there was no room.
+/// Of what other users than root may lock, they take at most one part in so many.
+const PART_OF_LOCKED: u64 = 4;
+/// Threads whose event has no ring because there was no room.
 static REFUSED: AtomicU64 = AtomicU64::new(0);
 
 /// Reads how much memory they may take.
 pub(super) fn read_limit() {
-    let most = usize::try_from(memory::used_and_max().1 / PART).unwrap_or(usize::MAX);
-    MOST.store(most, Ordering::Relaxed);
+    let most = memory::used_and_max().1 / PART;
+    let may_lock = rustix::process::getrlimit(rustix::process::Resource::Memlock).current;
+    let may_lock = may_lock.filter(|_| !rustix::process::geteuid().is_root());
+    let most = may_lock.map_or(most, |bytes| most.min(bytes / PART_OF_LOCKED));
+    MOST.store(usize::try_from(most).unwrap_or(usize::MAX), Ordering::Relaxed);
 }
 
-/// How many events have none so far, for lack of room.
+/// How many threads had none so far, for lack of room.
 pub(super) fn refused() -> u64 {
     REFUSED.load(Ordering::Relaxed)
 }
@@ -37,7 +43,7 @@ fn length() -> usize {
     2 * page_size()
 }
 
-/// Counts an event without a ring.
+/// Counts a thread whose event has no ring.
 pub(super) fn refuse() {
     REFUSED.fetch_add(1, Ordering::Relaxed);
 }

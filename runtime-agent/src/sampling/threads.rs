@@ -143,12 +143,12 @@ fn start_source(thread: u32, slot: &Slot) {
     let is_refused = clock::monotonic_ns() < RETRY_NS.load(Ordering::Relaxed);
     let is_wanted = interval_ns != 0 && !is_refused && !is_engine(Engine::Itimer);
     if is_wanted && slot.change_source(Source::None, Source::Busy) {
-        create_source(thread, slot, interval_ns);
+        create_source(thread, slot, interval_ns, true);
     }
 }
 
 /// Creates what interrupts a thread that has nothing yet and may not get it from anybody else.
-fn create_source(thread: u32, slot: &Slot, interval_ns: u64) {
+fn create_source(thread: u32, slot: &Slot, interval_ns: u64, is_new: bool) {
     let doubled = DOUBLED.load(Ordering::Relaxed);
     // An event does not say its interval, and no signal of it counts before the slot has it.
     slot.expect_event(doubled);
@@ -157,6 +157,9 @@ fn create_source(thread: u32, slot: &Slot, interval_ns: u64) {
             // The thread or sampling may have ended meanwhile, and nobody else would delete it.
             if !slot.change_source(Source::Busy, source) {
                 delete(source);
+            }
+            if is_new && matches!(source, Source::Event(event) if event.ring() == 0) {
+                rings::refuse();
             }
         }
         // It has ended since it was listed.
@@ -210,7 +213,7 @@ fn renew_source(thread: u32, slot: &Slot) {
         && slot.change_source(before, Source::Busy)
     {
         delete(before);
-        create_source(thread, slot, interval_ns);
+        create_source(thread, slot, interval_ns, false);
     }
 }
 

@@ -62,8 +62,12 @@ pub(in crate::sampling) fn refusal() -> Option<String> {
     if first.any(|line| !is_hidden(&line)) {
         return None;
     }
-    let level = fs::read_to_string("/proc/sys/kernel/kptr_restrict").unwrap_or_default();
-    Some(format!("kptr_restrict={}", level.trim()))
+    let level = |name| {
+        let level = fs::read_to_string(format!("/proc/sys/kernel/{name}")).unwrap_or_default();
+        format!("{name}={}", level.trim())
+    };
+    // Both hide them from some users.
+    Some(format!("{}, {}", level("kptr_restrict"), level("perf_event_paranoid")))
 }
 
 /// Address and name of a line, if it is a function whose address the kernel says.
