@@ -11,8 +11,9 @@
 #![allow(unsafe_code, non_snake_case)]
 
 use std::ffi::CString;
+use std::fs::{self, DirEntry, File};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use jvmti_bindings::env::JniEnv;
 use jvmti_bindings::prelude::jni;
@@ -28,6 +29,10 @@ use crate::stderr::message;
 const PREMAIN: jni::jint = 0;
 const START: jni::jint = 1;
 
+/// The library's file, which the Java classes delete once it is loaded, and which they keep open only as long as their
+/// class loader is there. `tprofiler attach` and `detach` find it among the open files of the process.
+static LIBRARY: OnceLock<Option<File>> = OnceLock::new();
+
 /// The options that the run has been started with.
 static OPTIONS: Mutex<Option<String>> = Mutex::new(None);
 
@@ -40,6 +45,7 @@ pub extern "system" fn Java_io_github_tprofiler_Command_run(
     // SAFETY: the JVM passes the thread's environment and a live reference to a command, which has these fields.
     let _ = catch_unwind(AssertUnwindSafe(|| unsafe {
         let jni = JniEnv::from_raw(env);
+        LIBRARY.get_or_init(open_deleted_library);
         let class = jni.get_object_class(command);
         let kind = jni.get_field_id(class, "kind", "I");
         let options = jni.get_field_id(class, "options", "Ljava/lang/String;");
@@ -55,6 +61,16 @@ pub extern "system" fn Java_io_github_tprofiler_Command_run(
             jni.set_int_field(command, code, done);
         }
     }));
+}
+
+/// Opens the deleted file of the library once more, by the descriptor that the Java classes have.
+fn open_deleted_library() -> Option<File> {
+    let files = fs::read_dir("/proc/self/fd").ok()?.flatten();
+    let is_library = |file: &DirEntry| {
+        let link = fs::read_link(file.path()).unwrap_or_default();
+        link.to_string_lossy().ends_with("/libtprofiler.so (deleted)")
+    };
+    files.into_iter().find(is_library).and_then(|file| File::open(file.path()).ok())
 }
 
 /// Begins a run, or recording if a run is active.

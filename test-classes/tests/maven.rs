@@ -224,7 +224,10 @@ fn copies_in_two_class_loaders_are_one_agent() {
         );
         let java = Java::new(jdk).args(may_load(jdk)).main(classes(), "programs.AgentCopies");
         let finished = java.arg(agent_jar()).arg(options).run();
-        assert_eq!(finished.stdout, "start true\nstart false\ngone true\ngone true\n", "{jdk}");
+        assert_eq!(
+            finished.stdout, "start true\nstart false\ngone true\ngone true\nopen 1\n",
+            "{jdk}"
+        );
         expect_line(&finished.stderr, "this copy does nothing", &jdk.to_string());
         assert_eq!(finished.status, Some(0), "{jdk}");
         let profile = Profile::only_run(logs.path());

@@ -1,9 +1,12 @@
 package programs;
 
+import java.io.IOException;
 import java.lang.ref.WeakReference;
 import java.net.URL;
 import java.net.URLClassLoader;
+import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.stream.Stream;
 
 /**
  * Starts the agent from copies of its classes in class loaders of their own, as two web applications would, and prints
@@ -25,8 +28,29 @@ public final class AgentCopies {
             }
             System.out.println("gone " + (loader.get() == null));
         }
+        for (int i = 0; i < 100 && openLibraries() > 1; i++) {
+            System.gc();
+            Thread.sleep(10);
+        }
+        System.out.println("open " + openLibraries());
         for (int i = 0; i < 100; i++) {
             Work.run(i);
+        }
+    }
+
+    /** How many descriptors the process has of the library, whose file is deleted. */
+    private static long openLibraries() throws Exception {
+        try (Stream<Path> files = Files.list(Path.of("/proc/self/fd"))) {
+            return files.filter(AgentCopies::isLibrary).count();
+        }
+    }
+
+    private static boolean isLibrary(Path descriptor) {
+        try {
+            return Files.readSymbolicLink(descriptor).toString().endsWith("/libtprofiler.so (deleted)");
+        } catch (IOException e) {
+            // That of the list itself.
+            return false;
         }
     }
 

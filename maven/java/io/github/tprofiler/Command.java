@@ -37,6 +37,7 @@ final class Command implements Runnable {
             thread.setDaemon(true);
             // The agent's thread gets the same one, and must not keep that of a web application.
             thread.setContextClassLoader(null);
+            thread.setUncaughtExceptionHandler((ended, e) -> Library.tell(e.toString()));
             thread.start();
             while (true) {
                 try {

@@ -1,5 +1,6 @@
 package io.github.tprofiler;
 
+import java.io.DataInputStream;
 import java.io.FileInputStream;
 import java.io.IOException;
 import java.io.InputStream;
@@ -22,6 +23,9 @@ final class Library {
     private static final String NAME = "libtprofiler.so";
     /** The agent defines it in the boot loader. */
     private static final String PROBE_CLASS = "java.lang.$TProfiler";
+
+    /** The kernel's number for users that have none in a container. */
+    private static final int UNKNOWN_USER = 65_534;
 
     /** The library, once it is loaded. While it is open, {@code tprofiler} can load the deleted file again. */
     private static FileInputStream file;
@@ -100,11 +104,8 @@ final class Library {
 
     private static void unpackAndLoad(String resource) throws Exception {
         Path parent = temporaryFolder().toRealPath();
-        int mode = (Integer) Files.getAttribute(parent, "unix:mode");
-        if ((mode & 0022) != 0 && (mode & 01000) == 0) {
-            // Others could put their folder in the place of ours.
-            throw new Refusal(parent + " can be changed by others and has no sticky bit;"
-                    + " set -Djava.io.tmpdir to another folder");
+        for (Path above = parent; above != null; above = above.getParent()) {
+            checkAbove(above);
         }
         Path folder = Files.createTempDirectory(parent, "tprofiler-",
                 PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rwx------")));
@@ -125,6 +126,22 @@ final class Library {
             }
             Files.deleteIfExists(library);
             Files.deleteIfExists(folder);
+        }
+    }
+
+    /** Checks that nobody else can put another folder in the place of one in this folder. */
+    private static void checkAbove(Path above) throws Exception {
+        Map<String, Object> is = Files.readAttributes(above, "unix:mode,uid");
+        int mode = (Integer) is.get("mode");
+        int owner = (Integer) is.get("uid");
+        String wrong = null;
+        if ((mode & 0022) != 0 && (mode & 01000) == 0) {
+            wrong = " can be changed by others and has no sticky bit";
+        } else if (owner != 0 && owner != ownUser() && owner != UNKNOWN_USER) {
+            wrong = " belongs to user " + owner;
+        }
+        if (wrong != null) {
+            throw new Refusal(above + wrong + "; set -Djava.io.tmpdir to another folder");
         }
     }
 
@@ -152,9 +169,12 @@ final class Library {
     private static void check(FileInputStream unpacked, String resource) throws Exception {
         String expected;
         try (InputStream sum = Library.class.getResourceAsStream(resource + ".sha256")) {
+            if (sum == null) {
+                throw new Refusal("this jar has no sum of its library");
+            }
             byte[] text = new byte[64];
-            int length = sum == null ? 0 : sum.read(text);
-            expected = new String(text, 0, Math.max(length, 0), StandardCharsets.US_ASCII);
+            new DataInputStream(sum).readFully(text);
+            expected = new String(text, StandardCharsets.US_ASCII);
         }
         MessageDigest digest = MessageDigest.getInstance("SHA-256");
         DigestInputStream stream = new DigestInputStream(unpacked, digest);
