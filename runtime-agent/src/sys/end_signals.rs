@@ -15,7 +15,12 @@ impl EndSignals {
             let mut set = mem::zeroed();
             libc::sigemptyset(&raw mut set);
             for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
-                libc::sigaddset(&raw mut set, signal);
+                // With nohup, one of them is ignored.
+                let mut action: libc::sigaction = mem::zeroed();
+                libc::sigaction(signal, ptr::null(), &raw mut action);
+                if action.sa_sigaction != libc::SIG_IGN {
+                    libc::sigaddset(&raw mut set, signal);
+                }
             }
             libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, ptr::null_mut());
             Self(set)
