@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Installs the Debian package in a clean Debian with a JVM, profiles a program there, prints the report, attaches to a
-# JVM of another user, and removes the package again: then nothing of it may be left. As root, on Debian: the clean
-# one has this machine's release and mirror. It is kept in target/.
+# JVM of another user, and removes the package again: then nothing of it may be left. Then the archive from which the
+# package was made, beside it, with README's commands. As root, on Debian: the clean one has this machine's release and
+# mirror, and no build tools. It is kept in target/.
 #
 #   scripts/check-deb.sh PACKAGE.deb
 #   scripts/check-deb.sh                a package of the release build of this tree
@@ -99,3 +100,13 @@ within dpkg --purge tprofiler
 files >"$work/after"
 diff "$work/before" "$work/after" || fail "the package leaves files behind"
 say "nothing is left"
+archive=$(basename "$package" | sed 's/_amd64\.deb$/-linux-x64.tar.gz/; s/^tprofiler_/tprofiler-/; s/~/-/')
+cp "$(dirname "$package")/$archive" "$work/root/root/"
+within sh -euc '
+    echo "-- the archive"
+    cd /tmp
+    tar -xf "/root/$1"
+    folder=${1%-linux-x64.tar.gz}
+    java -agentpath:$PWD/$folder/libtprofiler.so=include=sql,logs=/tmp/tprofiler -cp /opt/classes sql.Frozen 3
+    $folder/analyze /tmp/tprofiler --top 3
+' sh "$archive"

@@ -72,6 +72,7 @@ package() {
     pages "$files"
     completions "$files"
     install -m 644 "$files/README.md" "$files"/LICENSE* deploy/debian/copyright "$doc"
+    [ ! -d "$files/docs" ] || cp -r "$files/docs" "$files/maven" "$doc"
     cp -r deploy/systemd/tomcat10.service.d "$doc/examples"
     depends=$(depends "$root"/usr/lib/tprofiler/*)
     cat >"$root/DEBIAN/control" <<CONTROL

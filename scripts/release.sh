@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Builds the files of a release for x86-64 and arm64 Linux with glibc 2.17 or newer, into target/release-files:
-# archives, their debug information in archives apart, an SBOM (CycloneDX) of each crate, and SHA256SUMS.
+# archives, their debug information in archives apart, an SBOM (CycloneDX) of each crate, Debian packages,
+# tprofiler-agent.jar with the libraries of both and what Maven Central takes, and SHA256SUMS.
 #
 #   scripts/release.sh              both
 #   scripts/release.sh x64          one: x64 or arm64
@@ -130,7 +131,8 @@ pack() {
         done
     done
     chmod 644 "$work/$name/libtprofiler.so"
-    cp -r "$2"/* LICENSE-APACHE LICENSE-MIT README.md "$work/$name/"
+    cp -r "$2"/* LICENSE-APACHE LICENSE-MIT README.md docs "$work/$name/"
+    install -D -m 644 maven/README.md "$work/$name/maven/README.md"
     python3 scripts/licences.py "$(target "$machine")" $packages >"$work/$name/LICENSES-THIRD-PARTY"
     cp "$work/$name"/LICENSE* "$work/$name-debug/"
     archive "$name-linux-$machine" "$work/$name"
@@ -163,6 +165,15 @@ for machine in $machines; do
     pack "$machine" "$out/work/pages"
 done
 boms
+say "packages"
+libraries=()
+for machine in $machines; do
+    archive=$out/$name-linux-$machine.tar.gz
+    scripts/deb.sh "$archive"
+    libraries+=(--library "linux-$machine=$archive")
+done
+scripts/maven.sh "${libraries[@]}" --bundle "$out/$name-maven-central.zip" "$out/work/maven"
+cp "$out/work/maven/io/github/tprofiler/tprofiler-agent/$version/tprofiler-agent-$version.jar" "$out"
 rm -rf "$out/work"
 (cd "$out" && sha256sum -- * >../SHA256SUMS && mv ../SHA256SUMS .)
 if [ -n "${MINISIGN_KEY:-}" ]; then

@@ -16,13 +16,19 @@ fn the_package_profiles_a_jvm_of_a_clean_debian_and_leaves_nothing() {
         return skipped("this machine forbids namespaces");
     }
     artifacts();
+    // That of scripts/release.sh, which the full lane runs before.
+    let files = std::fs::read_dir(project().join("target/release-files"));
+    let files = files.into_iter().flatten().map(|file| file.expect("a file").path());
+    let package = files.into_iter().find(|path| path.to_string_lossy().ends_with("_amd64.deb"));
     let script = project().join("scripts/check-deb.sh");
-    let output = Command::new(script).output().expect("the script runs");
+    let output = Command::new(script).args(package).output().expect("the script runs");
     let said = [output.stdout, output.stderr].map(|text| String::from_utf8(text).expect("text"));
     assert!(output.status.success(), "{said:#?}");
     let (loaded, attached) = said[0].split_once("-- attached").expect("two parts");
-    for (report, method) in [(loaded, "Frozen.order("), (attached, "Frozen.price(")] {
-        assert!(report.contains(method), "{report}");
+    let (attached, unpacked) = attached.split_once("-- the archive").expect("three parts");
+    let reports = [(loaded, "order("), (attached, "price("), (unpacked, "order(")];
+    for (report, method) in reports.map(|(report, method)| (report, format!("Frozen.{method}"))) {
+        assert!(report.contains(&method), "{report}");
     }
     assert!(said[1].contains("nothing is left"), "{said:#?}");
 }
