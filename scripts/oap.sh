@@ -8,6 +8,7 @@
 #   OAP_GRPC_PORT, OAP_HTTP_PORT   other ports
 #   OAP_H2=file:/tmp/oap           keeps its data in this file
 #   OAP_KAFKA=127.0.0.1:9092       takes snapshots from Kafka too (scripts/kafka.sh)
+#   OAP_PROFILING=-                without profile tasks and profiling of processes
 #   OAP_AGENT_PORT, OAP_AUTHENTICATION   a gRPC port on which it asks agents for this token
 #   OAP_TLS=true, OAP_TLS_KEY, _CERT, _CA   that port has TLS, and asks agents for a certificate of this authority
 set -euo pipefail

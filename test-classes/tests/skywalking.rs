@@ -372,6 +372,28 @@ fn a_server_may_ask_for_a_token() {
     assert!(!said.contains(token), "{said}");
 }
 
+/// Each is said once, and the instance is there all the same.
+#[test]
+#[ignore = "full lane: it starts a SkyWalking server"]
+fn a_server_without_profiling_is_not_asked_any_more() {
+    let oap = Oap::start(&[("OAP_PROFILING", "-")]);
+    let shop = Shop::start(ends_of_jdks()[0], "");
+    let mut bridge = shop.bridge(&oap.address, "shop", &[]);
+    let refused = ["no profile tasks (UNIMPLEMENTED)", "the server has no eBPF receiver"];
+    refused.iter().for_each(|text| bridge.wait_for(text));
+    // Some polls.
+    thread::sleep(Duration::from_secs(5));
+    wait_until("the instance", || {
+        thread::sleep(Duration::from_millis(500));
+        oap.instances("shop").iter().any(|(name, _)| name == "web07")
+    });
+    let (status, messages) = bridge.end("TERM");
+    assert_eq!(status, Some(0), "{messages}");
+    for text in refused {
+        assert_eq!(messages.matches(text).count(), 1, "{messages}");
+    }
+}
+
 /// Certificates of an authority of its own for a server at 127.0.0.1 and for a client, in a folder.
 fn make_certificates(folder: &Path) {
     let openssl = |line: &str| {

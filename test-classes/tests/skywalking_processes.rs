@@ -5,9 +5,12 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use test_classes::{
-    Bridge, Finished, Java, Jdk, Oap, Running, classes, ends_of_jdks, free_port, service_id,
-    wait_until,
+    Bridge, Finished, Java, Jdk, Oap, Profile, Running, classes, ends_of_jdks, free_port,
+    service_id, skipped, wait_until,
 };
+
+/// The end of a symbol of the kernel.
+const KERNEL: &str = " [k]";
 
 /// A program with its agent, whose process the server knows.
 struct Profiled<'o> {
@@ -15,22 +18,24 @@ struct Profiled<'o> {
     service: String,
     running: Running,
     bridge: Bridge,
-    _folder: tempfile::TempDir,
+    folder: tempfile::TempDir,
 }
 
 impl<'o> Profiled<'o> {
-    fn start(jdk: &Jdk, oap: &'o Oap, program: &str, seconds: u32) -> Self {
+    fn start(jdk: &Jdk, oap: &'o Oap, program: &str, more: &str) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let logs = folder.path().join("logs");
-        let options = format!("include=programs,port={},logs={}", free_port(), logs.display());
+        let (port, logs) = (free_port(), logs.display());
+        let options = format!("include=programs,port={port},logs={logs}{more}");
         let java = Java::new(jdk).agent(&options).main(classes(), &format!("programs.{program}"));
-        let running = java.arg(seconds.to_string()).start();
+        let running = java.arg("110").start();
         let service = format!("{program}-{}", jdk.version);
         let bridge = Bridge::start(&oap.address, &service, folder.path(), &["--instance", "web07"]);
-        Self { oap, service, running, bridge, _folder: folder }
+        Self { oap, service, running, bridge, folder }
     }
 
-    /// Has the server profile it for a minute. Returns each symbol of the program with its sum.
+    /// Has the server profile it for a minute. Returns each symbol of the program with its sum;
+    /// those in the kernel end in `[k]`.
     fn profile(&mut self, target: &str, by: &[&str]) -> Vec<Vec<(String, f64)>> {
         let service = service_id(&self.service);
         let query = "query($s: ID!) { it: queryPrepareCreateEBPFProfilingTaskData(serviceId: $s) {\
@@ -67,7 +72,7 @@ impl<'o> Profiled<'o> {
         let query = "query($i: [ID!]!, $r: [EBPFProfilingAnalyzeTimeRange!]!,\
                      $b: EBPFProfilingAnalyzeAggregateType!) {\
                      it: analysisEBPFProfilingResult(scheduleIdList: $i, timeRanges: $r,\
-                     aggregateType: $b) { tip trees { elements { symbol dumpCount } } } }";
+                     aggregateType: $b) { tip trees { elements { symbol stackType dumpCount } } } }";
         let range = json!([{ "start": ms("startTime"), "end": ms("endTime") + 1_000 }]);
         let variables = json!({ "i": [schedule["scheduleId"]], "r": range, "b": by });
         let mut symbols = Vec::new();
@@ -79,7 +84,10 @@ impl<'o> Profiled<'o> {
                 trees.iter().flat_map(|tree| tree["elements"].as_array().expect("a list"));
             symbols = elements
                 .map(|element| {
-                    let symbol = element["symbol"].as_str().expect("a symbol").to_owned();
+                    let mut symbol = element["symbol"].as_str().expect("a symbol").to_owned();
+                    if element["stackType"] == "KERNEL_SPACE" {
+                        symbol += KERNEL;
+                    }
                     (symbol, element["dumpCount"].as_f64().expect("a number"))
                 })
                 .collect();
@@ -108,14 +116,15 @@ fn time_on_and_off_the_processor_is_the_programs() {
     thread::scope(|scope| {
         let on = scope.spawn(|| on_cpu(jdk, &oap));
         let off = scope.spawn(|| off_cpu(jdk, &oap));
-        for test in [on, off] {
+        let in_kernel = scope.spawn(|| in_kernel(jdk, &oap));
+        for test in [on, off, in_kernel] {
             test.join().expect("a test that passes");
         }
     });
 }
 
 fn on_cpu(jdk: &Jdk, oap: &Oap) {
-    let mut profiled = Profiled::start(jdk, oap, "Shares", 110);
+    let mut profiled = Profiled::start(jdk, oap, "Shares", "");
     let symbols = profiled.profile("ON_CPU", &["COUNT"]).remove(0);
     let (finished, said) = profiled.end();
     assert!(said.contains(" stacks sent, by CPU samples\n"), "{said}");
@@ -141,8 +150,29 @@ fn on_cpu(jdk: &Jdk, oap: &Oap) {
     }
 }
 
+/// The thread's clocks say how much of its time it is in the kernel; so does the outermost frame there.
+fn in_kernel(jdk: &Jdk, oap: &Oap) {
+    let mut profiled = Profiled::start(jdk, oap, "InKernel", ",engine=perf");
+    let symbols = profiled.profile("ON_CPU", &["COUNT"]).remove(0);
+    let run = Profile::only_run(&profiled.folder.path().join("logs")).run;
+    let (finished, _) = profiled.end();
+    if run.cpu_kernel_frames != Some(true) {
+        skipped(&format!("no frames of the kernel: {:?}", run.cpu_kernel_reason));
+        return;
+    }
+    let numbers = finished.numbers();
+    let [user, system] = ["user", "system"].map(|name| numbers[name] as f64);
+    let outermost = symbols.iter().filter(|(symbol, _)| symbol.ends_with(KERNEL));
+    let outermost = outermost.map(|(_, sum)| *sum).fold(0.0, f64::max);
+    let all = sum(&symbols, "programs.InKernel.spend");
+    let (share, expected) = (outermost / all, system / (user + system));
+    assert!((share - expected).abs() < 0.05, "{jdk}: {share} instead of {expected}: {symbols:?}");
+    // Outside of the kernel, the stacks are the process's own.
+    assert!(sum(&symbols, "programs.InKernel.read") > 0.9 * outermost, "{jdk}: {symbols:?}");
+}
+
 fn off_cpu(jdk: &Jdk, oap: &Oap) {
-    let mut profiled = Profiled::start(jdk, oap, "Rhythm", 110);
+    let mut profiled = Profiled::start(jdk, oap, "Rhythm", "");
     let found = profiled.profile("OFF_CPU", &["COUNT", "DURATION"]);
     let (finished, said) = profiled.end();
     assert!(said.contains("by looks at threads; switches by the kernel's counts\n"), "{said}");
