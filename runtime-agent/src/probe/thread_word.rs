@@ -7,6 +7,9 @@
 //! checks that it is that function, and that the word really is there in this thread and in another. Then [`near`] need
 //! not call it. Otherwise the word is far, and [`get`] calls the function each time.
 //!
+//! musl has another such function, so the word is far there: the library for glibc works with it, and needs no build of
+//! its own.
+//!
 //! aarch64 has only the descriptor, and `thread_local!` uses it there.
 #![allow(unsafe_code)]
 
