@@ -42,7 +42,7 @@ use crate::run::names::{NamedThread, Names};
 use crate::run::records::{RecordFilter, read_records};
 use crate::run::selection::Selection;
 use crate::stats::method::Method;
-use crate::stats::sampled_stacks::{is_kernel, is_part_of_caller};
+use crate::stats::sampled_stacks::is_part_of_caller;
 
 /// Most samples that a thread may have in a second: twice what the shortest interval allows.
 const MOST_SAMPLES: u64 = 20_000;
@@ -342,9 +342,7 @@ impl<'s> Samples<'s> {
         let is_truncated =
             frames.last().is_some_and(|frame| frame.parts().1.starts_with("[truncated"));
         let shown = frames.into_iter().enumerate();
-        let shown = shown.filter(|(place, frame)| {
-            *place == outermost || is_kernel(frame) || !is_part_of_caller(frame)
-        });
+        let shown = shown.filter(|(place, frame)| *place == outermost || !is_part_of_caller(frame));
         chunk.constants.add_stack(key, shown.map(|(_, frame)| frame), is_truncated)
     }
 }
