@@ -10,7 +10,7 @@
 //! length     the pointer to the words is set before it
 //! head word  marked complete after the sample's other words
 //! tail       advanced after the words were zeroed, so a writer that reserves them finds zeros
-//! head       advanced by compare-exchange before the sample is complete: whoever sees a tail sees a head not behind it
+//! head       advanced before the sample is complete, so a head that is read after a tail is never behind it
 //! ```
 //! The words between are relaxed: only the writer that reserved them, then only the reader touches them.
 #![allow(unsafe_code)]

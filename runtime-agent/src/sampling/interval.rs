@@ -31,8 +31,8 @@ impl Spent {
         Self { at_ns: clock::monotonic_ns(), cost_ns, cpu_ns }
     }
 
-    /// What was spent since then, in nanoseconds, and what `cap` allows. A
-    /// process counts as using one processor at least: of an idle one, a few samples are a large part.
+    /// What was spent since then, and what `cap` allows, in nanoseconds. A process counts as using one processor at
+    /// least: of an idle one, a few samples are a large part.
     pub(crate) fn since(self, before: Self, cap: CpuShare) -> (f64, f64) {
         let of = |spent: fn(&Self) -> u64| spent(&self).saturating_sub(spent(&before));
         let cpu_ns = of(|spent| spent.cpu_ns).max(of(|spent| spent.at_ns));
