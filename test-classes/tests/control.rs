@@ -219,9 +219,11 @@ fn idle_clients_hold_up_nobody() {
             idle.extend(connect());
             idle.len() == 15
         });
-        let asked = Instant::now();
         assert!(service.answer("status").ends_with("ok\n"));
-        assert!(asked.elapsed() < Duration::from_secs(5));
+        // The answer did not wait until silent clients are thrown out.
+        for client in &mut idle {
+            assert!(client.answer("help").ends_with("\nok\n"));
+        }
         wait_until("a sixteenth client", || {
             idle.extend(connect());
             idle.len() == 16
@@ -239,16 +241,29 @@ fn idle_clients_hold_up_nobody() {
 fn clients_that_do_not_read_hold_up_nobody() {
     for jdk in jdks() {
         let service = Service::start(jdk);
-        let mut deaf = TcpStream::connect(("127.0.0.1", service.port)).expect("a connection");
-        deaf.set_write_timeout(Some(Duration::from_secs(1))).expect("a socket");
-        // Until no more data passes in either direction.
-        let many = b"help\n".repeat(10_000);
-        while deaf.write_all(&many).is_ok() {}
-        for _ in 0..5 {
+        let ask = || {
             let asked = Instant::now();
             assert!(service.answer("top").ends_with("ok\n"), "{jdk}");
-            assert!(asked.elapsed() < Duration::from_secs(2), "{jdk}: {:?}", asked.elapsed());
-        }
+            asked.elapsed()
+        };
+        let median = |mut times: Vec<Duration>| {
+            times.sort_unstable();
+            times[times.len() / 2]
+        };
+        let usual = median((0..5).map(|_| ask()).collect());
+        let many = b"help\n".repeat(10_000);
+        let beside = (0..5).map(|_| {
+            let mut deaf = TcpStream::connect(("127.0.0.1", service.port)).expect("a connection");
+            deaf.set_write_timeout(Some(Duration::from_millis(300))).expect("a socket");
+            // Until no more data passes in either direction. The agent waits five seconds for such a client.
+            while deaf.write_all(&many).is_ok() {}
+            ask()
+        });
+        let beside = median(beside.collect());
+        assert!(
+            beside < 20 * usual.max(Duration::from_millis(100)),
+            "{jdk}: {usual:?}, {beside:?}"
+        );
         service.stop();
     }
 }

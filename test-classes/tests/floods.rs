@@ -125,6 +125,12 @@ fn load(program: &mut Dialogue, word: &str, jar: &str) -> Duration {
     Duration::from_millis(ms.parse().expect("a number"))
 }
 
+fn median(times: &[Duration]) -> Duration {
+    let mut times = times.to_vec();
+    times.sort_unstable();
+    times[times.len() / 2]
+}
+
 /// 255 patterns of this many bytes and stars, which take long to match.
 fn patterns(bytes: usize, stars: usize) -> impl Iterator<Item = String> {
     (0..255).map(move |n| {
@@ -214,15 +220,18 @@ fn patterns_do_not_stall_class_loading() {
         loads.extend((0..3).map(|_| load(&mut program, "load", jar)));
         (loads, commands.join().expect("all patterns were taken"))
     });
-    let (usual, longest) =
-        (*before.iter().max().expect("loads"), *loads.iter().max().expect("loads"));
+    let longest = *loads.iter().max().expect("loads");
+    let usual = median(&before).max(Duration::from_millis(100));
     println!(
-        "{methods} methods; a load took {usual:?} at most before, {longest:?} while 510 patterns came \
-         in {took:?} ({} loads)",
+        "{methods} methods; a load took {usual:?} before, {:?} while 510 patterns came in {took:?}, at \
+         most {longest:?} ({} loads)",
+        median(&loads),
         loads.len()
     );
-    // A stall took over a hundred times as long; other work on the machine takes a few times as long.
-    assert!(longest < 8 * usual.max(Duration::from_millis(100)), "{before:?}, {loads:?}");
+    // A stall took over a hundred times as long. Other work on the machine doubles most loads, and some take ten
+    // times as long.
+    assert!(median(&loads) < 8 * usual, "{before:?}, {loads:?}");
+    assert!(longest < 40 * usual, "{before:?}, {loads:?}");
     // A burst of 100, then 50 a second.
     assert!(took > Duration::from_secs(6), "{took:?}: patterns are not slowed down");
     let answer = Control::connect(port).answer("mute one.more");
