@@ -118,7 +118,7 @@ impl Agent for TProfiler {
         let (Some(options), Some(jni)) = (options, context.jni()) else { return };
         match begin(options, Arrival::AtStart, context.jvmti(), jni) {
             Ok(started) => {
-                wait_until_begun(&started, FILES, || {});
+                wait_until_begun(&started, FILES, None);
             }
             Err(error) => message!("{error}; profiling is off"),
         }
@@ -289,17 +289,17 @@ fn read_options(
 }
 
 /// Waits until the application's first call will be counted, or until that takes too long: longer than `files`, or than
-/// it takes to instrument classes. Calls `meanwhile` every few milliseconds. `false` if the agent stays off.
+/// it takes to instrument classes. Calls `meanwhile`, if any, every few milliseconds. `false` if the agent stays off.
 fn wait_until_begun(
     Started { stages, claim }: &Started,
     files: Duration,
-    meanwhile: impl Fn(),
+    meanwhile: Option<&dyn Fn()>,
 ) -> bool {
     let mut deadline = Instant::now() + files;
     let mut is_prepared = false;
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
-        match stages.recv_timeout(left.min(MEANWHILE)) {
+        match stages.recv_timeout(meanwhile.map_or(left, |_| left.min(MEANWHILE))) {
             Ok(Stage::Runs) => {}
             Ok(Stage::Prepared) => {
                 (is_prepared, deadline) = (true, Instant::now() + INSTRUMENTED);
@@ -307,7 +307,11 @@ fn wait_until_begun(
             Ok(Stage::Begun) => return true,
             // The agent thread reports its own errors.
             Err(RecvTimeoutError::Disconnected) => return false,
-            Err(RecvTimeoutError::Timeout) if Instant::now() < deadline => meanwhile(),
+            Err(RecvTimeoutError::Timeout) if Instant::now() < deadline => {
+                if let Some(meanwhile) = meanwhile {
+                    meanwhile();
+                }
+            }
             Err(RecvTimeoutError::Timeout) if claim.take(Claimant::Waiter) => {
                 tell_late(files);
                 return false;
@@ -462,10 +466,12 @@ fn start_for(call: JavaCall, context: &AgentLoadContext<'_>, options: &str) -> j
     let limit = if call == JavaCall::Premain { FILES } else { PREPARED };
     let binder = Binder::new();
     match begin_attached(context, options, Arrival::Called) {
-        Ok((started, jni)) => match wait_until_begun(&started, limit, || binder.bind(&jni)) {
-            true => attach_protocol::OK,
-            false => attach_protocol::REFUSED,
-        },
+        Ok((started, jni)) => {
+            match wait_until_begun(&started, limit, Some(&|| binder.bind(&jni))) {
+                true => attach_protocol::OK,
+                false => attach_protocol::REFUSED,
+            }
+        }
         Err(refusal) => refuse(refusal),
     }
 }
