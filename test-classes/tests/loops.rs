@@ -14,9 +14,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use test_classes::{
-    Dialogue, Java, Jdk, Loops, Plain, Profile, RECOVERY, SHARE, artifacts, at_once, classes,
-    ends_of_jdks, field, free_port, has_thread, jdks, jdks_from, tprofiler_json, tprofiler_text,
-    wait_until,
+    Control, Dialogue, Java, Jdk, Loops, Plain, Profile, RECOVERY, SHARE, artifacts, at_once,
+    classes, ends_of_jdks, field, free_port, has_thread, jdks, jdks_from, tprofiler_json,
+    tprofiler_text, wait_until,
 };
 
 /// Ends a program; its output must be the same as without the agent.
@@ -478,6 +478,8 @@ fn loops_that_a_detach_catches_are_named() {
         let port = free_port();
         let options = options(logs.path(), port, ",leaves=keep,overhead=off");
         let mut loops = Loops::start_resting(Java::new(jdk).agent(&options));
+        // On a busy machine the agent begins after the program.
+        drop(Control::connect(port));
         loops.program.ask("brief 40");
         // Without a recording, only looks tell how long a loop has run.
         tprofiler_json(port, &["stop"]);
