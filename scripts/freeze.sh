@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Records the logs of a format version for analyzer/tests/frozen.rs, which are never changed afterwards: two runs of
-# test-classes/java/sql/Frozen.java, with rows of every table. Writes them to a new folder of analyzer/tests/frozen,
-# as a closed hour is stored, and what `analyze` says of them.
+# test-classes/java/sql/Frozen.java, with rows of every table: one with the kernel's frames, and one of an agent that
+# was attached. Writes them to a new folder of analyzer/tests/frozen, as a closed hour is stored, and what `analyze` says
+# of them. As root, because of the kernel's frames.
 #
 #   scripts/freeze.sh v1
 set -euo pipefail
@@ -23,11 +24,11 @@ trap 'rm -rf "$work"' EXIT
     test-classes/java/sql/Frozen.java
 cd "$work"
 
-# record LOGS SECONDS OPTIONS: starts the program.
-record() {
-    "$JDK/bin/java" -Xmx64m \
-        "-agentpath:$release/libtprofiler.so=include=sql,threshold=1ms,sql=10ms,lock=1ms,wall=50ms,logs=$1,$3" \
-        -cp classes sql.Frozen "$2" &
+common="include=sql,threshold=1ms,sql=10ms,lock=1ms,wall=50ms,alloc=64k"
+
+# run SECONDS [OPTIONS OF java]: starts the program.
+run() {
+    "$JDK/bin/java" -Xmx64m "${@:2}" -cp classes sql.Frozen "$1" &
     java=$!
 }
 
@@ -41,18 +42,23 @@ ask() {
 }
 
 say "recording two runs"
-record before 2 alloc=64k,trace=sql.Frozen.pay:2,exception_messages=on
+more=cpu=1ms,engine=perf,sampler_cap=off,trace=sql.Frozen*.pay:2,exception_messages=on
+run 3 "-agentpath:$release/libtprofiler.so=$common,$more,logs=before"
 wait "$java"
-record after 3 alloc=64k
-ask task --id frozen --endpoint sql.Frozen.order --min-duration 10ms --max-samples 2
+run 9
 sleep 1
-ask mute sql.Frozen.receipt
-ask threshold sql.Frozen.book:2ms
+"$release/tprofiler" attach "$java" "$common,logs=after"
+ask task --id frozen --endpoint 'sql.Frozen$Shop.order' --min-duration 10ms --max-samples 2
+sleep 1
+ask mute 'sql.Frozen$Shop.receipt'
+ask threshold 'sql.Frozen$Shop.book:2ms'
 sleep 0.5
 ask stop
 ask start
 wait "$java"
 gzip -n9 ./*/*/*.csv
+# `attach` made it absolute.
+sed -i "s|$work/||" after/*/run.json
 chmod 644 ./*/*/*
 
 mkdir -p "$frozen"

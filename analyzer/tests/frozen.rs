@@ -1,6 +1,6 @@
 //! Logs of each format version stay readable, with the same figures.
 //!
-//! `frozen/v1` has the logs of two runs that version 0.1.0 recorded (`scripts/freeze.sh`), and what its `analyze` said
+//! `frozen/v1` has the logs of two runs that version 0.2.0 recorded (`scripts/freeze.sh`), and what its `analyze` said
 //! of them. These files are never changed: not when a report changes, and not by `UPDATE_GOLDEN`. If this test fails,
 //! `analyze` no longer reads what users have on their disks.
 
@@ -9,6 +9,8 @@
 
 mod common;
 
+use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
@@ -16,6 +18,7 @@ use std::process::Command;
 
 use common::Logs;
 use flate2::read::GzDecoder;
+use log_format::names::Table;
 use serde_json::{Value, json};
 
 /// The reports that are kept, and their arguments.
@@ -100,6 +103,37 @@ fn copy(version: &str, change: impl Fn(&str, usize, &str) -> String) -> Logs {
 #[test]
 fn logs_of_version_1_are_read_with_the_same_figures() {
     expect_same("v1", &frozen("v1"));
+}
+
+/// The frozen logs have a row of each table, frames of each kind, and a run of each way to start.
+#[test]
+fn the_logs_of_version_1_have_all_of_its_parts() {
+    let found = RefCell::new((BTreeSet::new(), BTreeSet::new(), false));
+    let copy = copy("v1", |file, at, line| {
+        let table = file.split('.').nth(1).unwrap().to_owned();
+        let (rows, kinds, has_kernel_names) = &mut *found.borrow_mut();
+        if table == "frames" && at > 0 {
+            let cells: Vec<&str> = line.split(',').collect();
+            kinds.insert(cells[1].to_owned());
+            *has_kernel_names |= cells[1..3] == ["kernel", "[kernel]"];
+        }
+        if at > 0 {
+            rows.insert(table);
+        }
+        line.to_owned()
+    });
+    let tables: BTreeSet<String> = Table::ALL.iter().map(|table| table.name().to_owned()).collect();
+    let (rows, kinds, has_kernel_names) = found.into_inner();
+    assert_eq!(rows, tables);
+    assert_eq!(kinds, ["java", "kernel", "native", "other"].map(str::to_owned).into());
+    assert!(has_kernel_names, "functions of the kernel");
+    let attached = ["before", "after"].map(|side| {
+        let run = fs::read_dir(copy.root().join(side)).unwrap().next().unwrap().unwrap().path();
+        let about: Value =
+            serde_json::from_slice(&fs::read(run.join("run.json")).unwrap()).unwrap();
+        about["attached"].clone()
+    });
+    assert_eq!(attached, [Value::Null, json!(true)]);
 }
 
 /// What later releases may add to version 1: columns at the end, tables, counters, events and fields of `run.json`.

@@ -1,5 +1,8 @@
 package sql;
 
+import java.io.FileInputStream;
+import java.io.IOException;
+import java.io.UncheckedIOException;
 import java.sql.Connection;
 import java.sql.Driver;
 import java.sql.DriverManager;
@@ -12,89 +15,20 @@ import java.util.logging.Logger;
 
 /**
  * A small shop, whose log has a row of every table: what scripts/freeze.sh records. Usage: {@code Frozen SECONDS}. Two
- * threads serve orders; a third one is in {@code audit} until the JVM ends.
+ * threads serve orders; a third one is in {@code audit} until the JVM ends. These methods run all the time, so an agent
+ * that attaches leaves them alone.
  */
 public final class Frozen {
-    private static final Object STOCK = new Object();
-    private static final ReentrantLock LEDGER = new ReentrantLock();
-    static volatile Object kept;
-    private static volatile long sum;
-
     private Frozen() {}
 
-    private static void order(int number, Connection connection) {
-        price();
-        reserve();
-        book();
-        try {
-            pay(number, connection);
-        } catch (SQLException e) {
-            sum++;
-        }
-        receipt();
-    }
-
-    private static void price() {
-        long until = System.nanoTime() + 4_000_000;
-        while (System.nanoTime() < until) {
-            sum = sum * 31 + discount(3);
-        }
-    }
-
-    private static int discount(int depth) {
-        return depth == 0 ? 1 : discount(depth - 1) + 1;
-    }
-
-    private static void reserve() {
-        synchronized (STOCK) {
-            rest(5);
-        }
-    }
-
-    private static void book() {
-        LEDGER.lock();
-        try {
-            rest(4);
-        } finally {
-            LEDGER.unlock();
-        }
-    }
-
-    private static void pay(int number, Connection connection) throws SQLException {
-        try (Statement statement = connection.createStatement()) {
-            statement.execute("insert into payment values (" + number + ", 'paid')");
-            if (number % 4 == 0) {
-                check(statement);
-            }
-        }
-    }
-
-    private static void check(Statement statement) throws SQLException {
-        statement.execute("select amount from missing where id = 7");
-    }
-
-    private static void receipt() {
-        for (int i = 0; i < 20; i++) {
-            kept = new byte[8_192];
-        }
-    }
-
     private static void audit() {
-        rest(3_600_000);
-    }
-
-    private static void rest(long ms) {
-        try {
-            Thread.sleep(ms);
-        } catch (InterruptedException e) {
-            throw new IllegalStateException(e);
-        }
+        Shop.rest(3_600_000);
     }
 
     private static void serve(long until) {
         try (Connection connection = DriverManager.getConnection("jdbc:frozen://host/shop")) {
             for (int number = 1; System.nanoTime() < until; number++) {
-                order(number, connection);
+                Shop.order(number, connection);
             }
         } catch (SQLException e) {
             throw new IllegalStateException(e);
@@ -114,6 +48,94 @@ public final class Frozen {
         }
         for (Thread worker : workers) {
             worker.join();
+        }
+    }
+
+    /** What an agent that attaches instruments. */
+    private static final class Shop {
+        private static final Object STOCK = new Object();
+        private static final ReentrantLock LEDGER = new ReentrantLock();
+        static volatile Object kept;
+        private static volatile long sum;
+
+        private Shop() {}
+
+        private static void order(int number, Connection connection) {
+            price();
+            reserve();
+            book();
+            try {
+                pay(number, connection);
+            } catch (SQLException e) {
+                sum++;
+            }
+            receipt();
+        }
+
+        private static void price() {
+            long until = System.nanoTime() + 4_000_000;
+            while (System.nanoTime() < until) {
+                sum = sum * 31 + discount(3);
+            }
+        }
+
+        private static int discount(int depth) {
+            return depth == 0 ? 1 : discount(depth - 1) + 1;
+        }
+
+        private static void reserve() {
+            synchronized (STOCK) {
+                rest(5);
+            }
+        }
+
+        private static void book() {
+            LEDGER.lock();
+            try {
+                rest(4);
+            } finally {
+                LEDGER.unlock();
+            }
+        }
+
+        private static void pay(int number, Connection connection) throws SQLException {
+            try (Statement statement = connection.createStatement()) {
+                statement.execute("insert into payment values (" + number + ", 'paid')");
+                if (number % 4 == 0) {
+                    check(statement);
+                }
+            }
+        }
+
+        private static void check(Statement statement) throws SQLException {
+            statement.execute("select amount from missing where id = 7");
+        }
+
+        private static void receipt() {
+            for (int i = 0; i < 20; i++) {
+                kept = new byte[8_192];
+            }
+            inTheKernel();
+        }
+
+        private static void inTheKernel() {
+            long until = System.nanoTime() + 3_000_000;
+            byte[] bytes = new byte[8_192];
+            try (FileInputStream zeros = new FileInputStream("/dev/zero")) {
+                while (System.nanoTime() < until) {
+                    sum += zeros.read(bytes);
+                }
+            } catch (IOException e) {
+                throw new UncheckedIOException(e);
+            }
+        }
+
+        private static void rest(long ms) {
+            try {
+                Thread.sleep(ms);
+            } catch (InterruptedException e) {
+                throw new IllegalStateException(e);
+            }
         }
     }
 
@@ -179,7 +201,7 @@ public final class Frozen {
             if (text.contains("missing")) {
                 throw new SQLException("there is no table missing");
             }
-            rest(12);
+            Shop.rest(12);
             return false;
         }
 
