@@ -68,8 +68,8 @@ clean=target/debian-$release.tar
 if [ ! -f "$clean" ]; then
     say "making a clean Debian ($release)"
     # shellcheck disable=SC2046 # nothing, if the machine has no list
-    mmdebstrap --quiet --variant=minbase --include=openjdk-17-jre-headless "$release" "$clean.new" $(sources) ||
-        fail "a clean Debian cannot be made here"
+    mmdebstrap --quiet --format=tar --variant=minbase --include=openjdk-17-jre-headless \
+        "$release" "$clean.new" $(sources) || fail "a clean Debian cannot be made here"
     mv "$clean.new" "$clean"
 fi
 mkdir "$work/root"
