@@ -16,6 +16,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::RecvTimeoutError;
 use std::sync::{Mutex, Once, PoisonError};
+use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use jvmti_bindings::env::{JniEnv, Jvmti};
@@ -347,8 +348,7 @@ fn prepare(context: &AgentLoadContext<'_>) -> Result<(), JvmError> {
     if java_threads::get_jvmti().is_some() {
         return Ok(());
     }
-    // Before the JVM runs anything, it gives an attached agent no JVMTI.
-    let jvmti = context.vm().jvmti().map_err(JvmError::NotReady)?;
+    let jvmti = started_jvmti(context)?;
     let mut capabilities = jvmti::jvmtiCapabilities::default();
     capabilities.set_can_generate_all_class_hook_events(true);
     capabilities.set_can_retransform_classes(true);
@@ -372,6 +372,20 @@ fn prepare(context: &AgentLoadContext<'_>) -> Result<(), JvmError> {
     ])?;
     java_threads::set_jvmti(jvmti.raw());
     Ok(())
+}
+
+/// How long an agent that is attached to a JVM in its start waits.
+const STARTED: Duration = Duration::from_secs(5);
+
+/// The JVM's JVMTI. Between the parts of its start, it gives an attached agent none.
+fn started_jvmti(context: &AgentLoadContext<'_>) -> Result<Jvmti, JvmError> {
+    let deadline = Instant::now() + STARTED;
+    loop {
+        match context.vm().jvmti() {
+            Err(jni::JNI_EDETACHED) if Instant::now() < deadline => sleep(MEANWHILE),
+            found => return found.map_err(JvmError::NotReady),
+        }
+    }
 }
 
 /// Starts the agent thread.

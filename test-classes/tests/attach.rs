@@ -244,6 +244,37 @@ fn what_cannot_be_done_is_said_in_one_line_and_harms_nobody() {
     }
 }
 
+/// A JVM that has only just begun first ignores requests to listen, or forgets them, and then refuses agents.
+#[test]
+fn a_jvm_in_its_start_is_attached_to() {
+    for jdk in jdks() {
+        for _ in 0..4 {
+            let folder = tempfile::tempdir().expect("a temporary folder");
+            let mut program = Java::new(jdk).main(classes(), "programs.Phases").talk();
+            let pid = program.program.pid().to_string();
+            let options = format!(
+                "include=programs.Phases$*,leaves=keep,overhead=off,port=off,logs={}",
+                folder.path().display()
+            );
+            let mut attached = None;
+            wait_until("the launcher has loaded the JVM", || {
+                let output = tprofiler(&["attach", &pid, &options]);
+                let is_jvm = !String::from_utf8_lossy(&output.stderr).contains("it is no JVM");
+                attached = Some(output).filter(|_| is_jvm);
+                is_jvm
+            });
+            assert!(
+                attached.as_ref().is_some_and(|output| output.status.success()),
+                "{attached:?}"
+            );
+            assert_eq!(program.ask("wait"), "ready");
+            make_calls(&mut program, 3);
+            end(program, jdk);
+            expect_calls(&Profile::only_run(folder.path()), 3, jdk);
+        }
+    }
+}
+
 /// SIGQUIT would end such a JVM. It listens for attaches from the start.
 #[test]
 fn a_jvm_that_leaves_signals_alone_is_attached_to_without_one() {

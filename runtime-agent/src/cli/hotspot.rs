@@ -27,10 +27,14 @@ const LISTEN: Duration = Duration::from_secs(10);
 const ACCEPT: Duration = Duration::from_secs(5);
 /// How long it may take to answer: the agent may be restoring classes.
 const ANSWER: Duration = Duration::from_secs(130);
+const POLL: Duration = Duration::from_millis(10);
 /// Larger than any answer.
 const MAX_ANSWER: usize = 1 << 16;
 
 const DISABLE_ATTACH: &str = "-XX:+DisableAttachMechanism";
+
+/// What JDK 21 and later answer in their start, when they listen already.
+const IN_ITS_START: &str = "only permitted in the live phase";
 
 /// Makes a JVM load a library, and returns the result of its `Agent_OnAttach`.
 ///
@@ -38,6 +42,19 @@ const DISABLE_ATTACH: &str = "-XX:+DisableAttachMechanism";
 /// Why the library was not loaded.
 pub(super) fn load(jvm: &Jvm, library: &Path, options: &str) -> Result<i32, Failure> {
     let library = library.to_str().ok_or("the library's path is no UTF-8 text")?;
+    let request = ["1", "load", library, "true", options].map(|text| format!("{text}\0")).concat();
+    let deadline = Instant::now() + LISTEN;
+    loop {
+        let answer = ask(jvm, &request)?;
+        if !answer.contains(IN_ITS_START) || Instant::now() > deadline {
+            return result(&answer);
+        }
+        thread::sleep(POLL);
+    }
+}
+
+/// The JVM's answer.
+fn ask(jvm: &Jvm, request: &str) -> Result<String, Failure> {
     let mut stream = connect(jvm)?;
     let broken = |limit: Duration, error: io::Error| match error.kind() {
         ErrorKind::WouldBlock | ErrorKind::TimedOut => {
@@ -45,11 +62,11 @@ pub(super) fn load(jvm: &Jvm, library: &Path, options: &str) -> Result<i32, Fail
         }
         _ => failed("the JVM hangs up")(error),
     };
-    let request = ["1", "load", library, "true", options].map(|text| format!("{text}\0")).concat();
     stream.set_write_timeout(Some(ACCEPT)).map_err(|error| broken(ACCEPT, error))?;
     stream.write_all(request.as_bytes()).map_err(|error| broken(ACCEPT, error))?;
     let answer = read_until(&mut stream, Instant::now() + ANSWER);
-    result(&String::from_utf8_lossy(&answer.map_err(|error| broken(ANSWER, error))?))
+    let answer = answer.map_err(|error| broken(ANSWER, error))?;
+    Ok(String::from_utf8_lossy(&answer).into_owned())
 }
 
 /// Reads to the end, or until there is more than any answer has.
@@ -121,31 +138,33 @@ fn start_listening(jvm: &Jvm, socket: &Path) -> Result<(), Failure> {
     if jvm.has_option(DISABLE_ATTACH) {
         return Err(format!("the JVM runs with {DISABLE_ATTACH}: nothing can be attached").into());
     }
-    if !jvm.catches_sigquit() {
-        let reason = "it has only just begun, or runs with -Xrs";
-        return Err(format!("the JVM does not listen to SIGQUIT: {reason}").into());
-    }
+    wait_for(jvm, "it hangs in its start, or runs with -Xrs", || {
+        jvm.has_begun() && (jvm.catches_sigquit() || fs::symlink_metadata(socket).is_ok())
+    })?;
     let trigger = Trigger::make(jvm)?;
     let pid = i32::try_from(jvm.pid).ok().and_then(Pid::from_raw).ok_or("no such process")?;
-    // Another command may have made the JVM listen meanwhile.
+    // Another command may have made the JVM listen meanwhile. The signal ends a JVM that does not handle it.
     let is_mine = trigger.is_some() && fs::symlink_metadata(socket).is_err();
-    // It handles the signal, as just checked.
-    if is_mine {
+    if is_mine && jvm.catches_sigquit() {
         kill_process(pid, Signal::QUIT).map_err(io::Error::from).map_err(failed("SIGQUIT"))?;
     }
+    wait_for(jvm, &format!("it is stopped, or runs with {DISABLE_ATTACH}"), || {
+        fs::symlink_metadata(socket).is_ok()
+    })
+}
+
+/// Waits until something is true of a JVM, which may have only just begun.
+fn wait_for(jvm: &Jvm, or_else: &str, is_there: impl Fn() -> bool) -> Result<(), Failure> {
     let deadline = Instant::now() + LISTEN;
-    while fs::symlink_metadata(socket).is_err() {
+    while !is_there() {
         if !jvm.is_alive() {
             return Err("the JVM has ended".into());
         }
         if Instant::now() > deadline {
-            return Err(format!(
-                "the JVM does not listen within {} s; it is stopped, or runs with {DISABLE_ATTACH}",
-                LISTEN.as_secs()
-            )
-            .into());
+            let seconds = LISTEN.as_secs();
+            return Err(format!("the JVM does not listen within {seconds} s; {or_else}").into());
         }
-        thread::sleep(Duration::from_millis(10));
+        thread::sleep(POLL);
     }
     Ok(())
 }

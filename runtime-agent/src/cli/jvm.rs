@@ -173,6 +173,12 @@ impl Jvm {
         pids.split_whitespace().last().and_then(|pid| pid.parse().ok()).unwrap_or(self.pid)
     }
 
+    /// Whether it can begin to listen. In its start, HotSpot deletes the socket that it may have made just before, then
+    /// starts this thread.
+    pub(super) fn has_begun(&self) -> bool {
+        thread_names(&self.folder).iter().any(|name| name == "Service Thread")
+    }
+
     /// Whether it handles SIGQUIT. If not, the signal would end it.
     pub(super) fn catches_sigquit(&self) -> bool {
         let caught = self.status_field("SigCgt:").unwrap_or_default();
