@@ -8,7 +8,8 @@
 #   MINISIGN_KEY=FILE scripts/release.sh         signs SHA256SUMS
 #   CARGO_PROFILE_RELEASE_LTO=off scripts/release.sh    a faster build, to try the script
 #
-# The files depend on the commit only, not on the folder or the time; but the debug information also on the folder.
+# The files depend on the commit only, not on the folder or the time; but the debug information also on the folder, and
+# arm64 code, rarely, on LLVM: a function of `analyze` once had its instructions in another order.
 # `addr2line -e libtprofiler.so.debug ADDRESS` reads it. Without git, set SOURCE_DATE_EPOCH and
 # TPROFILER_COMMIT. CONTRIBUTING.md says how keys are made and kept.
 set -euo pipefail
