@@ -101,7 +101,7 @@ pub(super) fn row(
         Owner::Platform(os_id) => samples.thread(os_id, true, sampler, context),
         Owner::Virtual(number) => (context.virtual_thread)(number.get()),
     };
-    let owner_stack = sampler.take_owner_stack(wait.key, wait.began);
+    let owner_stack = sampler.events.take_owner_stack(wait.key, wait.began);
     LockWaitRow {
         start_ns: context.anchors.unix_ns(wait.began),
         thread,

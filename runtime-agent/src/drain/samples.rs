@@ -505,11 +505,11 @@ impl Samples {
             lock_waits,
             counts_parks: park_probes::are_there(),
             allocations: AllocationFigures {
-                chosen_bytes: sampler.alloc(),
+                chosen_bytes: sampler.events.alloc(),
                 interval_bytes: allocations::interval(),
                 counts: allocations,
             },
-            statements: sampler.sql().map(|_| statements),
+            statements: sampler.events.sql().map(|_| statements),
             traces,
             trace_factor: traced::factor(),
             stopped: sampler.stopped().cloned(),

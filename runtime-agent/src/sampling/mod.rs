@@ -25,6 +25,7 @@ pub(crate) mod allocated_bytes;
 pub(crate) mod cost;
 pub(crate) mod debug_info;
 pub(crate) mod engine;
+mod events;
 pub(crate) mod hotspot;
 mod interval;
 mod lock_brake;

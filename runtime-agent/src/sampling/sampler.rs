@@ -14,36 +14,28 @@ use sampling_handler::walk::Frame;
 
 use super::cost::{self, Cap};
 use super::engine::Chosen;
+use super::events::Events;
 use super::hotspot::Tables;
-use super::interval::{Interval, Spent};
-use super::lock_brake::{LockBrake, Step};
 use super::methods::{Methods, Named};
 use super::native::{Function, NativeCode};
 use super::off_cpu::{GoneThread, OffCpu, OffCpuTime, ThreadNow};
-use super::own_stack::OwnStack;
-use super::owners::Owners;
-use super::paused_waits::PausedWaits;
 use super::random_walks::RandomWalks;
 use super::thread_list::ThreadList;
 use super::thread_names::ThreadNames;
-use super::{
-    NoSamples, debug_info, methods, off_cpu, process_timer, rings, signals, threads,
-    unfinished_statements,
-};
+use super::{NoSamples, debug_info, methods, off_cpu, process_timer, rings, signals, threads};
 use crate::allocations;
 use crate::instrument::statement_probes;
 use crate::jvm::error::JvmError;
-use crate::locks::{self, Key};
+use crate::locks;
+use crate::options::SamplingOptions;
 use crate::options::engine::Engine;
-use crate::options::{CpuShare, SamplingOptions};
+use crate::probe;
 use crate::probe::thread::ThreadName;
-use crate::probe::{self, traced};
 use crate::self_test::jdk;
 use crate::session::phase;
 use crate::statements;
 use crate::stderr::message;
 use crate::sys::{clock, memory};
-use crate::traces;
 
 /// How often threads are looked for, the handlers are checked, and the cap is kept.
 const SECOND: Duration = Duration::from_secs(1);
@@ -101,23 +93,9 @@ pub(crate) struct Sampler<'j> {
     looked: Instant,
     methods: Methods,
     native: NativeCode,
+    pub(crate) events: Events<'j>,
     /// How often threads are looked at that wait, and what looks at them while sampling is on.
     wall: Option<Duration>,
-    lock: Option<Duration>,
-    /// Whether waits for locks include parks.
-    parks: bool,
-    /// The threshold of SQL statements, and whether recorded ones have their literals.
-    sql: Option<Duration>,
-    sql_literals: bool,
-    owners: Option<Owners<'j>>,
-    lock_brake: LockBrake,
-    paused_waits: PausedWaits,
-    /// How many bytes are between two sampled allocations; `None` for no such samples.
-    allocations: Option<Interval>,
-    /// How many times as few calls are traced, so that they keep to the cap.
-    traces: Interval,
-    /// The most of the CPU time that samples may take.
-    most: Option<CpuShare>,
     off_cpu: Option<OffCpu<'j>>,
     /// What it found last.
     last_times: Vec<OffCpuTime>,
@@ -146,7 +124,7 @@ impl<'j> Sampler<'j> {
         engine: Option<Chosen>,
         walks_at_random: bool,
     ) -> Option<Self> {
-        let SamplingOptions { cpu, wall, lock, parks, sql, sql_literals, cap, alloc, .. } = options;
+        let SamplingOptions { cpu, wall, cap, .. } = options;
         let (engine, interval) = engine.zip(cpu)?;
         let mut native = NativeCode::take();
         if walks_at_random {
@@ -158,7 +136,6 @@ impl<'j> Sampler<'j> {
             engine,
             interval,
             cap: Cap::new(cap),
-            most: cap,
             began: None,
             on: None,
             clocks: None,
@@ -169,16 +146,8 @@ impl<'j> Sampler<'j> {
             looked: Instant::now(),
             methods: Methods::default(),
             native,
+            events: Events::new(jvmti, jni, options),
             wall,
-            lock,
-            parks,
-            sql,
-            sql_literals,
-            owners: None,
-            lock_brake: LockBrake::new(cap),
-            paused_waits: PausedWaits::default(),
-            allocations: alloc.map(|bytes| Interval::new(bytes, cap)),
-            traces: Interval::new(1, cap),
             off_cpu: None,
             last_times: Vec::new(),
             looks: 0,
@@ -240,119 +209,11 @@ impl<'j> Sampler<'j> {
         let looks = self.wall.zip(layout);
         self.off_cpu = looks.map(|(every, layout)| OffCpu::new(list, layout, every, jvmti, jni));
         signal::begin(clock::is_counter());
-        self.begin_locks(&tables);
-        if let Some(threshold) = self.sql {
-            statements::begin(self.jni, threshold, self.sql_literals);
-        }
-        traces::turn_on(true);
-        if let Err(error) = self.begin_allocations() {
-            message!("alloc: {error}");
-        }
+        self.events.begin(&tables);
         self.scan.be_due();
         self.scan.run();
         self.on = Some((signal, spent.1));
         Ok(())
-    }
-
-    fn begin_locks(&mut self, tables: &Tables) {
-        let (jvmti, jni) = (self.jvmti, self.jni);
-        self.lock_brake.begin();
-        self.paused_waits = PausedWaits::default();
-        if self.count_lock_waits() {
-            let list = ThreadList::new(tables, jvmti, jni).ok();
-            let threshold = self.lock.unwrap_or_default();
-            self.owners = list.map(|list| Owners::new(list, jvmti, jni, threshold));
-        }
-    }
-
-    /// Whether parks are to be counted.
-    pub(crate) fn counts_parks(&self) -> bool {
-        self.parks && self.lock.is_some()
-    }
-
-    /// The threshold of SQL statements, if they are counted.
-    pub(crate) const fn sql(&self) -> Option<Duration> {
-        self.sql
-    }
-
-    /// Waits for locks are counted from now on; `false` if they are not.
-    fn count_lock_waits(&self) -> bool {
-        let Some(threshold) = self.lock else { return false };
-        let begun = locks::begin(self.jvmti, self.jni, threshold, self.counts_parks());
-        if let Err(error) = &begun {
-            message!("lock: the JVM refuses it: {error:?}; waits are not counted");
-        }
-        begun.is_ok()
-    }
-
-    fn begin_allocations(&mut self) -> Result<(), JvmError> {
-        let Some(interval) = &mut self.allocations else { return Ok(()) };
-        interval.begin(Spent::until_now(allocations::cost_ns()));
-        let begun = allocations::begin(self.jvmti, self.jni, interval.chosen());
-        if begun == Err(jvmti::jvmtiError::NOT_AVAILABLE) {
-            const OTHER: &str = "to sample allocations: another agent does";
-            return Err(JvmError::Refused(OTHER.to_owned()));
-        }
-        Ok(begun?)
-    }
-
-    /// How many bytes between two sampled allocations were asked for.
-    pub(crate) fn alloc(&self) -> Option<u64> {
-        self.allocations.map(Interval::chosen)
-    }
-
-    /// Samples allocations with so many bytes in between from now on, or none.
-    ///
-    /// # Errors
-    /// The JVM refuses it.
-    pub(crate) fn set_allocations(&mut self, bytes: Option<u64>) -> Result<(), JvmError> {
-        allocations::end(self.jvmti);
-        self.allocations = bytes.map(|bytes| Interval::new(bytes, self.most));
-        if self.on.is_some() { self.begin_allocations() } else { Ok(()) }
-    }
-
-    /// Keeps to the cap where much is allocated.
-    fn adapt_allocations(&mut self) {
-        let Some(interval) = &mut self.allocations else { return };
-        if let Some(bytes) = interval.second(Spent::until_now(allocations::cost_ns()))
-            && allocations::interval().is_some()
-        {
-            // The interval stays as it is.
-            let _ = allocations::set_interval(self.jvmti, bytes);
-        }
-    }
-
-    /// Keeps to the cap where traced methods are called often.
-    fn adapt_traces(&mut self) {
-        let spent = Spent::until_now(traces::cost_ns());
-        if !traced::is_any() {
-            self.traces.begin(spent);
-            traced::set_factor(1);
-        } else if let Some(factor) = self.traces.second(spent) {
-            traced::set_factor(factor);
-        }
-    }
-
-    /// Keeps to the cap where there are very many waits.
-    fn brake_locks(&mut self) {
-        if self.owners.is_none() {
-            return;
-        }
-        let cpu_times = || self.off_cpu.as_ref().map(OffCpu::cpu_times).unwrap_or_default();
-        match self.lock_brake.second() {
-            Step::GoOn => {}
-            Step::Pause => {
-                locks::pause(self.jvmti, self.jni);
-                self.paused_waits = PausedWaits::begin(cpu_times());
-            }
-            Step::Resume => {
-                let (paused, now) = (std::mem::take(&mut self.paused_waits), cpu_times());
-                let still_waits = |java_thread| paused.still_waits(java_thread, &now);
-                if let Err(error) = locks::resume(self.jvmti, self.jni, still_waits) {
-                    message!("lock: the JVM refuses it: {error:?}; waits are not counted");
-                }
-            }
-        }
     }
 
     /// Tests the walker against the JVM on threads that wait. Returns where it finds HotSpot's fields; `None` if it is
@@ -388,16 +249,7 @@ impl<'j> Sampler<'j> {
             self.last_times = times;
             self.gone.extend(gone);
         }
-        locks::end(self.jvmti, self.jni);
-        // First, so that none ends meanwhile.
-        statements::end(self.jni);
-        unfinished_statements::record(self.jvmti, || {
-            ThreadList::new(&Tables::read()?, self.jvmti, self.jni).ok()
-        });
-        statements::forget_calls();
-        allocations::end(self.jvmti);
-        traces::turn_on(false);
-        self.owners = None;
+        self.events.end();
         signal::end();
         threads::end();
         let _ = self.jvmti.disable_events_global(&THREAD_START);
@@ -458,11 +310,8 @@ impl<'j> Sampler<'j> {
     /// Finds threads that started and ended without an event, and keeps to the cap.
     fn look_at_threads(&mut self) {
         self.native.look_again();
-        self.brake_locks();
-        statements::second();
-        statement_probes::decide(self.jni);
-        self.adapt_allocations();
-        self.adapt_traces();
+        let cpu_times = || self.off_cpu.as_ref().map(OffCpu::cpu_times).unwrap_or_default();
+        self.events.second(cpu_times);
         if let Some(gone) = self.scan.run() {
             self.gone.extend(gone.into_iter().map(|os_id| GoneThread { os_id, java_id: None }));
             self.is_scanned = true;
@@ -474,16 +323,6 @@ impl<'j> Sampler<'j> {
         if threads::refused() > 0 && !std::mem::replace(&mut self.is_refusal_told, true) {
             message!("cpu: too few timers (ulimit -i): some threads are not sampled");
         }
-    }
-
-    /// Asks who has the monitors for which threads wait.
-    pub(crate) fn find_owners(&mut self) {
-        self.owners.iter_mut().for_each(Owners::round);
-    }
-
-    /// Where the owner was for which a thread waited since `began`, when the agent asked for it.
-    pub(crate) fn take_owner_stack(&mut self, key: Key, began: u64) -> Option<OwnStack> {
-        self.owners.as_mut()?.take_stack(key, began)
     }
 
     /// The times in which threads did not run since the last call.
@@ -517,7 +356,7 @@ impl<'j> Sampler<'j> {
 
     /// What threads do now; `None` if they are not looked at.
     pub(crate) fn threads_now(&self) -> Option<Vec<ThreadNow>> {
-        self.off_cpu.as_ref().map(|off_cpu| off_cpu.now(&self.paused_waits))
+        self.off_cpu.as_ref().map(|off_cpu| off_cpu.now(self.events.paused_waits()))
     }
 
     /// What a round takes longer while threads are looked at: another time in each.

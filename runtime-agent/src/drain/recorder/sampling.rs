@@ -85,7 +85,7 @@ impl Recorder {
             next_thread: &mut || ids.borrow_mut().next(),
         };
         let mut new = samples.round(sampler, &mut context, all);
-        sampler.find_owners();
+        sampler.events.find_owners();
         let waits: Vec<LockWaitRow> = locks::take_long_waits()
             .iter()
             .map(|wait| lock_waits::row(wait, samples, sampler, &mut context))

@@ -230,7 +230,7 @@ impl<'j> AgentLoop<'j> {
                 cost.set_budget(budget, &mut parts)?;
                 found = self.throttled();
             }
-            Request::Alloc(bytes) => self.sampler("alloc")?.set_allocations(bytes)?,
+            Request::Alloc(bytes) => self.sampler("alloc")?.events.set_allocations(bytes)?,
             Request::Trace(of, every) => hints = Some(self.trace(&of, every)?),
             Request::Untrace => self.methods.forget_traces(),
             Request::Traces => hints = Some(self.untraceable()),
@@ -339,7 +339,8 @@ impl<'j> AgentLoop<'j> {
     }
 
     fn top(&mut self, of: Top) -> Result<Found, Error> {
-        let is_counted = self.sampler.as_ref().is_some_and(|sampler| sampler.sql().is_some());
+        let is_counted =
+            self.sampler.as_ref().is_some_and(|sampler| sampler.events.sql().is_some());
         if of.only_sql && !is_counted {
             return Err(Error::State(NO_SQL));
         }
@@ -454,12 +455,12 @@ impl<'j> AgentLoop<'j> {
     /// The JVM refuses it.
     pub(crate) fn instrument_loaded_classes(&mut self) -> Result<(), JvmError> {
         self.set_stale(&self.classes.stale_methods(), true)?;
-        if self.sampler.as_ref().is_some_and(|sampler| sampler.sql().is_some()) {
+        if self.sampler.as_ref().is_some_and(|sampler| sampler.events.sql().is_some()) {
             self.classes.begin_statements(self.jni);
         }
         self.classes.begin(&self.running.load_hook);
         self.change_classes();
-        if self.sampler.as_ref().is_some_and(Sampler::counts_parks) {
+        if self.sampler.as_ref().is_some_and(|sampler| sampler.events.counts_parks()) {
             self.classes.begin_parks(self.jni, self.retransform);
         }
         Ok(())
