@@ -27,7 +27,9 @@ fn the_package_profiles_a_jvm_of_a_clean_debian_and_leaves_nothing() {
     let (loaded, attached) = said[0].split_once("-- attached").expect("two parts");
     let (attached, unpacked) = attached.split_once("-- the archive").expect("three parts");
     let reports = [(loaded, "order("), (attached, "price("), (unpacked, "order(")];
-    for (report, method) in reports.map(|(report, method)| (report, format!("Frozen$Shop.{method}"))) {
+    for (report, method) in
+        reports.map(|(report, method)| (report, format!("Frozen$Shop.{method}")))
+    {
         assert!(report.contains(&method), "{report}");
     }
     assert!(said[1].contains("nothing is left"), "{said:#?}");
