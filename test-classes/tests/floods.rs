@@ -178,6 +178,9 @@ fn expect_no_stall(before: &[Duration], loads: &[Duration]) {
     assert!(longest < 40 * usual, "{before:?}, {loads:?}");
 }
 
+/// Slow patterns of `threshold`, besides all 255 of `mute`.
+const THRESHOLDS: usize = 65;
+
 #[test]
 fn patterns_do_not_stall_class_loading() {
     let jdk = jdks().first().expect("a JDK");
@@ -220,7 +223,7 @@ fn patterns_do_not_stall_class_loading() {
             for pattern in patterns(256, 8) {
                 control.ask(&format!("mute {pattern}"));
             }
-            for pattern in patterns(256, 8) {
+            for pattern in patterns(256, 8).take(THRESHOLDS) {
                 control.ask(&format!("threshold {pattern}:1h"));
             }
             is_done.store(true, Ordering::Relaxed);
@@ -229,15 +232,17 @@ fn patterns_do_not_stall_class_loading() {
         let mut loads = Vec::new();
         while !is_done.load(Ordering::Relaxed) && !commands.is_finished() {
             loads.push(load(&mut program, "load", jar));
+            // Other tests need the processors too.
+            thread::sleep(Duration::from_millis(100));
         }
         // And with all of them set.
         loads.extend((0..3).map(|_| load(&mut program, "load", jar)));
         (loads, commands.join().expect("all patterns were taken"))
     });
-    println!("{methods} methods; 510 patterns came in {took:?}");
+    println!("{methods} methods; the patterns came in {took:?}");
     expect_no_stall(&before, &loads);
     // A burst of 100, then 50 a second.
-    assert!(took > Duration::from_secs(6), "{took:?}: patterns are not slowed down");
+    assert!(took > Duration::from_secs(4), "{took:?}: patterns are not slowed down");
     let answer = Control::connect(port).answer("mute one.more");
     assert_eq!(answer, "error: mute: more than 255 patterns; unmute ** forgets them\n");
     assert_eq!(program.end().status, Some(0));
