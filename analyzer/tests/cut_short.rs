@@ -66,8 +66,11 @@ fn recorded_calls_that_are_gone_are_counted() {
     let cut: String = text.split_inclusive('\n').take(5).collect();
     std::fs::write(&file, cut).unwrap();
     let report = logs.analyze(&["logs"]).quiet();
-    let line = "6 recorded calls were written and are gone: a calls.csv was cut";
+    let line = "6 recorded calls were written and are gone: a calls.csv was cut or deleted";
     assert!(report.contains(line), "{report}");
     let json = logs.analyze(&["logs", "--format", "json"]).json();
     assert_eq!(json["missing"]["cut_short"][0]["recorded_calls_gone"], 6);
+    std::fs::remove_file(&file).unwrap();
+    let json = logs.analyze(&["logs", "--format", "json"]).json();
+    assert_eq!(json["missing"]["cut_short"][0]["recorded_calls_gone"], 10);
 }

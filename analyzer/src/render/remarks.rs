@@ -193,7 +193,7 @@ pub(super) fn cut(found: &[CutInRun], runs: usize, zone: &Zone) -> Vec<String> {
         }
         if cut.recorded_calls > 0 {
             lines.push(format!(
-                "{}{place}: a calls.csv was cut",
+                "{}{place}: a calls.csv was cut or deleted",
                 plural(
                     cut.recorded_calls,
                     "recorded call was written and is gone",

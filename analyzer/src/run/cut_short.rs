@@ -26,7 +26,7 @@ impl CutShort {
         written: u64,
         selection: &Selection,
     ) -> Self {
-        if !selection.range.is_everything() || counts.records == 0 {
+        if !selection.range.is_everything() {
             return Self::default();
         }
         let statistics_end = recorded.statistics_end_ns().zip(counts.last_call_ns);
