@@ -326,6 +326,26 @@ fn jvms_that_refuse_are_left_as_they_are() {
     }
 }
 
+/// It would print a thread dump once it goes on.
+#[test]
+fn a_stopped_jvm_gets_no_signal() {
+    for jdk in jdks() {
+        let mut program = phases(jdk, &[]);
+        let pid = program.program.pid().to_string();
+        let signal = |name: &str| {
+            let sent = Command::new("kill").args([name, &pid]).status().expect("kill runs");
+            assert!(sent.success(), "{jdk}");
+        };
+        signal("-STOP");
+        let message = fails(&["attach", &pid, "logs=/tmp"]);
+        assert!(message.contains("the JVM is stopped"), "{jdk}: {message}");
+        signal("-CONT");
+        make_calls(&mut program, 3);
+        let finished = program.end();
+        assert_eq!((finished.status, &*finished.stdout), (Some(0), ""), "{jdk}");
+    }
+}
+
 /// A JVM with attach disabled does not answer. Where `tprofiler` cannot read its options, it stops waiting after a time.
 #[test]
 fn a_jvm_that_does_not_answer_is_given_up() {

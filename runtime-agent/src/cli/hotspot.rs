@@ -139,8 +139,13 @@ fn start_listening(jvm: &Jvm, socket: &Path) -> Result<(), Failure> {
         return Err(format!("the JVM runs with {DISABLE_ATTACH}: nothing can be attached").into());
     }
     wait_for(jvm, "it hangs in its start, or runs with -Xrs", || {
-        jvm.has_begun() && (jvm.catches_sigquit() || fs::symlink_metadata(socket).is_ok())
+        jvm.is_stopped()
+            || jvm.has_begun() && (jvm.catches_sigquit() || fs::symlink_metadata(socket).is_ok())
     })?;
+    // It would print a thread dump when it goes on, because nothing shows that this signal came from here.
+    if jvm.is_stopped() {
+        return Err("the JVM is stopped (SIGSTOP, or a debugger); let it go on first".into());
+    }
     let trigger = Trigger::make(jvm)?;
     let pid = i32::try_from(jvm.pid).ok().and_then(Pid::from_raw).ok_or("no such process")?;
     // Another command may have made the JVM listen meanwhile. The signal ends a JVM that does not handle it.

@@ -179,6 +179,11 @@ impl Jvm {
         thread_names(&self.folder).iter().any(|name| name == "Service Thread")
     }
 
+    /// Whether it is stopped, as by SIGSTOP or a debugger.
+    pub(super) fn is_stopped(&self) -> bool {
+        self.status_field("State:").is_some_and(|state| state.starts_with(['T', 't']))
+    }
+
     /// Whether it handles SIGQUIT. If not, the signal would end it.
     pub(super) fn catches_sigquit(&self) -> bool {
         let caught = self.status_field("SigCgt:").unwrap_or_default();
