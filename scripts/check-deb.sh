@@ -63,6 +63,7 @@ within() {
 files() { (cd "$work/root" && find . -path ./var/lib/dpkg -prune -o -path ./var/log -prune -o -print | sort); }
 
 package=${1:-}
+[ -z "$package" ] || [ -f "$package" ] || fail "$package is not there"
 [ -n "$package" ] || pack_build
 clean=target/debian-$release.tar
 if [ ! -f "$clean" ]; then

@@ -6,14 +6,18 @@ cd "$(dirname "$0")/.."
 . scripts/lib.sh
 
 out=target/release-files
+[ $# = 0 ] || fail "usage: check-release.sh"
 [ -f "$out/SHA256SUMS" ] || fail "$out is empty: run scripts/release.sh"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 ensure_jdk
 ensure readelf binutils
-(cd "$out" && sha256sum --quiet --check SHA256SUMS) || fail "wrong sums"
+(cd "$out" && sha256sum --quiet --strict --check SHA256SUMS) || fail "wrong sums"
+listed=$(sed 's/^[0-9a-f]* [ *]//' "$out/SHA256SUMS" | sort)
+there=$(ls "$out" | grep -v '^SHA256SUMS' | sort)
+[ "$listed" = "$there" ] || fail "SHA256SUMS does not list the files that are there: $(diff <(echo "$listed") <(echo "$there"))"
 if [ -f "$out/SHA256SUMS.minisig" ]; then
-    [ -n "${MINISIGN_PUBLIC_KEY:-}" ] || fail "set MINISIGN_PUBLIC_KEY to the file with the public key"
+    [ -f "${MINISIGN_PUBLIC_KEY:-}" ] || fail "set MINISIGN_PUBLIC_KEY to the file with the public key"
     minisign -V -q -p "$MINISIGN_PUBLIC_KEY" -m "$out/SHA256SUMS"
 fi
 

@@ -57,12 +57,14 @@ package() {
     name=$(basename "$1")
     [[ "$name" =~ ^tprofiler-(.+)-linux-(x64|arm64)\.tar\.gz$ ]] ||
         fail "$1: not a name like tprofiler-0.2.0-linux-x64.tar.gz"
+    [ -f "$1" ] || fail "$1 is not there"
     version=${BASH_REMATCH[1]}
     # A release candidate is older than its release.
     debian_version=${version/-/'~'}
     architecture=${BASH_REMATCH[2]/x64/amd64}
-    tar -xzf "$1" -C "$work"
+    tar -xzf "$1" -C "$work" 2>/dev/null || fail "$1 is no whole archive"
     files=$work/tprofiler-$version
+    [ -d "$files" ] || fail "$1 has no folder tprofiler-$version"
     root=$work/root
     doc=$root/usr/share/doc/tprofiler
     install -d "$root/DEBIAN" "$root/usr/bin" "$root/usr/lib/tprofiler" "$doc/examples"
@@ -98,8 +100,8 @@ CONTROL
     SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(stat -c %Y "$files/libtprofiler.so")}
     export SOURCE_DATE_EPOCH
     find "$root" -print0 | xargs -0 touch --no-dereference --date="@$SOURCE_DATE_EPOCH"
-    dpkg-deb --root-owner-group -Zxz --build "$root" \
-        "$(dirname "$1")/tprofiler_${debian_version}_$architecture.deb" >/dev/null
+    dpkg-deb --root-owner-group -Zxz --build "$root" "$work/package.deb" >/dev/null
+    mv "$work/package.deb" "$(dirname "$1")/tprofiler_${debian_version}_$architecture.deb"
     say "$(dirname "$1")/tprofiler_${debian_version}_$architecture.deb"
 }
 

@@ -9,7 +9,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/lib.sh
 
-[[ "${1:-}" =~ ^v[1-9][0-9]*$ ]] || fail "usage: freeze.sh VERSION, as in v1"
+[[ $# = 1 && "$1" =~ ^v[1-9][0-9]*$ ]] || fail "usage: freeze.sh VERSION, as in v1"
 frozen=$PWD/analyzer/tests/frozen/$1
 [ ! -e "$frozen" ] || fail "$frozen is there, and frozen logs are never recorded again"
 ensure_rust

@@ -55,7 +55,7 @@ version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 group=io/github/tprofiler
 name=tprofiler-agent-$version
 epoch=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || date +%s)}
-date=$(date -u -d "@$epoch" +%Y-%m-%dT%H:%M:%SZ)
+date=$(date -u -d "@$epoch" +%Y-%m-%dT%H:%M:%SZ 2>/dev/null) || fail "SOURCE_DATE_EPOCH=$epoch: not seconds"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
@@ -75,6 +75,16 @@ unpack() {
     esac
 }
 
+# check_machine PLATFORM FILE: ELF says for which machine a library is.
+check_machine() {
+    local machine
+    machine=$(head -c 20 "$2" | od -An -tx1 | tr -d ' \n')
+    case $1-${machine:0:8}-${machine:36:4} in
+    linux-x64-7f454c46-3e00 | linux-arm64-7f454c46-b700) ;;
+    *) fail "${libraries[$1]}: not a library for $1" ;;
+    esac
+}
+
 say "building $name.jar for ${!libraries[*]}"
 out=$work/repository/$group/tprofiler-agent/$version
 mkdir -p "$work/classes/META-INF" "$work/sources/META-INF" "$out"
@@ -86,6 +96,7 @@ for platform in "${!libraries[@]}"; do
     folder=$work/classes/$group/$platform
     mkdir "$folder"
     unpack "${libraries[$platform]}" "$folder/libtprofiler.so"
+    check_machine "$platform" "$folder/libtprofiler.so"
     sha256sum <"$folder/libtprofiler.so" | cut -c 1-64 | tr -d '\n' >"$folder/libtprofiler.so.sha256"
 done
 {

@@ -17,7 +17,10 @@ cd "$(dirname "$0")/.."
 . scripts/lib.sh
 
 machines=${1:-x64 arm64}
+[ $# -le 1 ] || fail "usage: release.sh [x64|arm64]"
 case $machines in "x64 arm64" | x64 | arm64) ;; *) fail "usage: release.sh [x64|arm64]" ;; esac
+case $(uname -m) in aarch64) host=arm64 ;; *) host=x64 ;; esac
+case $machines in *$host*) ;; *) fail "manual pages need programs that run here: build $host too" ;; esac
 [ -z "${MINISIGN_KEY:-}" ] || [ -f "$MINISIGN_KEY" ] || fail "MINISIGN_KEY=$MINISIGN_KEY: no such file"
 packages="runtime-agent analyzer rewriter skywalking"
 programs="tprofiler tprofiler-skywalking analyze rewrite"
@@ -157,11 +160,7 @@ for machine in $machines; do
     say "building for $machine"
     build "$machine"
 done
-case $(uname -m) in aarch64) host=arm64 ;; *) host=x64 ;; esac
-case $machines in
-*$host*) pages "$out/work/pages" "$built/$(target "$host")/release" ;;
-*) fail "manual pages need programs that run here: build $host too" ;;
-esac
+pages "$out/work/pages" "$built/$(target "$host")/release"
 for machine in $machines; do
     pack "$machine" "$out/work/pages"
 done
