@@ -40,6 +40,8 @@ if [ -n "$full" ]; then
     scripts/release.sh
     scripts/arm64.sh
 fi
+# test-classes/tests/startup.rs runs a JVM under it.
+ensure strace strace || true
 scripts/browser.sh || echo "WARNING: there is no browser, so the report's pages are not tried in one."
 
 echo "Java runtimes that were found (TEST_JDKS=${TEST_JDKS:-}):"

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::OFlags;
 use test_classes::{
     Dialogue, Finished, Java, artifacts, at_once, classes, free_port, hung_mount, jdks, skipped,
-    wait_until, without_notice,
+    tprofiler_json, wait_until, without_notice,
 };
 
 /// Longer than any wait here, and shorter than a hang.
@@ -346,4 +346,27 @@ fn a_full_stderr_stops_nothing() {
             assert!(!messages.iter().any(|message| text.contains(message)), "{jdk}: {text}");
         }
     });
+}
+
+/// What a sample costs is measured with samples that come faster than this machine can take them.
+#[test]
+fn slow_interruptions_do_not_hold_up_the_jvm() {
+    if Command::new("strace").arg("-V").stdout(Stdio::null()).status().is_err() {
+        return skipped("strace is missing: install the Debian package strace");
+    }
+    let jdk = &jdks()[0];
+    for cpu in ["10ms", "1ms"] {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let port = free_port();
+        let options = format!(
+            "include=programs.Phases,port={port},logs={},engine=perf,cpu={cpu}",
+            folder.path().display()
+        );
+        let java = Java::traced(jdk).agent(&options).main(classes(), "programs.Phases");
+        let mut program = java.talk();
+        expect_work(&mut program, cpu);
+        assert!(tprofiler_json(port, &["status"])["cpu_samples"].as_u64() > Some(0), "{cpu}");
+        let finished = program.end();
+        assert_eq!(expect_success(&finished, cpu), Vec::<String>::new(), "{cpu}");
+    }
 }

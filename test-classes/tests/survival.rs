@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use log_format::rows::counter;
 use test_classes::{
-    Java, Jdk, Profile, classes, free_port, jdks, timers, tprofiler_json, tprofiler_text,
-    wait_until,
+    Java, Jdk, Profile, classes, free_port, has_thread, jdks, timers, tprofiler_json,
+    tprofiler_text, wait_until,
 };
 
 const COLLECTORS: [&str; 5] = ["Serial", "Parallel", "G1", "Z", "Shenandoah"];
@@ -34,7 +34,8 @@ fn survive(jdk: &Jdk, collector: &str, time: Duration) {
     let attaches = if jdk.major >= 21 { vec!["-XX:+EnableDynamicAgentLoading"] } else { vec![] };
     let java = Java::new(jdk).args(options(collector)).args(attaches).arg("-Xmx256m");
     let mut running = java.agent(&agent).main(classes(), "programs.Chaos").arg(&file).start();
-    wait_until("threads have timers", || timers(running.pid()) > 0);
+    // The thread has another name until the agent can be detached.
+    wait_until("recording is on", || has_thread(running.pid(), "tprofiler"));
     let pid = running.pid().to_string();
     let until = Instant::now() + time;
     let mut cycles = 0;

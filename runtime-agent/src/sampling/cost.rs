@@ -18,8 +18,11 @@ use crate::sys::clock::{self, as_f64, as_u64};
 static SIGNAL_NS: AtomicU64 = AtomicU64::new(0);
 /// Signals of the calibration.
 const SIGNALS: u32 = 200;
-/// The calibration with perf events: interval, how often it is repeated, and steps of work between looks at the clock.
+/// The calibration with perf events: interval, how many there are at most, how often it is repeated, and steps of work
+/// between looks at the clock. Where an interruption takes longer than the interval, as under a busy hypervisor, the
+/// work waits until there are no more events.
 const EVENTS_NS: u64 = 20_000;
+const EVENTS: u32 = 50;
 const EVENTS_ROUNDS: u32 = 5;
 const STEPS: u64 = 1_000_000;
 
@@ -27,6 +30,11 @@ const STEPS: u64 = 1_000_000;
 pub(crate) fn total_ns() -> u64 {
     let Counts { signals, worked, .. } = Counts::now();
     clock::ticks_to_ns(worked) + signals * SIGNAL_NS.load(Ordering::Relaxed)
+}
+
+/// The least interval of CPU time with which a thread gets on between two samples, whatever the options say.
+pub(super) fn least_interval_ns() -> u64 {
+    2 * SIGNAL_NS.load(Ordering::Relaxed)
 }
 
 /// The CPU time that sampling has taken, and that of the process, in nanoseconds.
@@ -73,11 +81,12 @@ fn event_ns(signal: libc::c_int) -> u64 {
     let (mut without, mut with) = (u64::MAX, u64::MAX);
     for _ in 0..EVENTS_ROUNDS {
         without = without.min(work());
-        let Ok(event) = perf_events::create(os_id(), signal, EVENTS_NS) else { return 0 };
+        let event = perf_events::create(os_id(), signal, EVENTS_NS, Some(EVENTS));
+        let Ok(event) = event else { return 0 };
         with = with.min(work());
         perf_events::delete(event);
     }
-    with.saturating_sub(without) / (with / EVENTS_NS).max(1)
+    with.saturating_sub(without) / (with / EVENTS_NS).clamp(1, EVENTS.into())
 }
 
 /// Sends the calling thread a signal that looks like one of the agent's timers.

@@ -60,8 +60,14 @@ pub(super) fn kernel_refusal() -> Option<String> {
     }
 }
 
-/// Creates an event that sends `signal` to a thread each `interval_ns` of its CPU time, with a ring if there is room.
-pub(super) fn create(thread: u32, signal: libc::c_int, interval_ns: u64) -> io::Result<Event> {
+/// Creates an event that sends `signal` to a thread each `interval_ns` of its CPU time, with a ring if there is room;
+/// with `most`, so many signals at most.
+pub(super) fn create(
+    thread: u32,
+    signal: libc::c_int,
+    interval_ns: u64,
+    most: Option<u32>,
+) -> io::Result<Event> {
     const SET_OWNER: libc::c_int = 15;
     const SET_SIGNAL: libc::c_int = 10;
     const FLAGS: libc::c_int = libc::O_ASYNC | libc::O_NONBLOCK;
@@ -84,7 +90,7 @@ pub(super) fn create(thread: u32, signal: libc::c_int, interval_ns: u64) -> io::
             succeeds(libc::fcntl(fd, SET_SIGNAL, signal))
                 .and_then(|()| succeeds(libc::fcntl(fd, SET_OWNER, &raw const owner)))
                 .and_then(|()| succeeds(libc::fcntl(fd, libc::F_SETFL, FLAGS)))
-                .and_then(|()| succeeds(ioctls::ENABLE(fd, 0)))
+                .and_then(|()| succeeds(start(fd, most)))
         };
         let event = started
             .and_then(|()| Event::new(fd, ring).ok_or_else(|| io::ErrorKind::QuotaExceeded.into()));
@@ -98,6 +104,20 @@ pub(super) fn create(thread: u32, signal: libc::c_int, interval_ns: u64) -> io::
         EVENTS.fetch_sub(1, Ordering::Relaxed);
     }
     created
+}
+
+/// Starts an event.
+///
+/// # Safety
+/// The descriptor is an event's.
+unsafe fn start(fd: libc::c_int, most: Option<u32>) -> libc::c_int {
+    // SAFETY: the caller guarantees the descriptor.
+    unsafe {
+        match most {
+            Some(most) => ioctls::REFRESH(fd, most.cast_signed()),
+            None => ioctls::ENABLE(fd, 0),
+        }
+    }
 }
 
 /// An event that does nothing yet, and the address of its ring, or 0.

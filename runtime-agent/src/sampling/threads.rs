@@ -19,7 +19,7 @@ use sampling_handler::signal::{self, MOST_DOUBLED};
 use sampling_handler::threads::{Slot, Source, for_each, slot, slot_or_add};
 
 use super::thread_list::ThreadList;
-use super::{NoSamples, perf_events, process_timer, rings, thread_names, timers};
+use super::{NoSamples, cost, perf_events, process_timer, rings, thread_names, timers};
 use crate::jvm::java_threads::NotedThread;
 use crate::options::engine::Engine;
 use crate::probe::thread::os_id;
@@ -83,7 +83,7 @@ pub(super) fn refused() -> u64 {
 fn set_on(engine: Engine, signal: libc::c_int, interval_ns: u64) -> Result<(), NoSamples> {
     SIGNAL.store(signal, Ordering::Relaxed);
     ENGINE.store(engine as u8, Ordering::Relaxed);
-    set_doubled(0);
+    set_doubled(doubled_to(interval_ns, cost::least_interval_ns()));
     timers::read_limit();
     perf_events::read_limit();
     rings::read_limit();
@@ -97,7 +97,8 @@ fn set_on(engine: Engine, signal: libc::c_int, interval_ns: u64) -> Result<(), N
             signal::expect_process_timer();
             // Each tick has one signal at most, while all processors may be busy.
             let processors = thread::available_parallelism().map_or(1, |n| n.get() as u64);
-            set_doubled(doubled_to(interval_ns, timers::tick_ns().saturating_mul(processors)));
+            let needed_ns = timers::tick_ns().saturating_mul(processors);
+            set_doubled(doubled().max(doubled_to(interval_ns, needed_ns)));
             process_timer::start(interval_ns << doubled()).map_err(|_| NoSamples::NoTimer)?;
         }
     }
@@ -183,7 +184,7 @@ fn create_source(thread: u32, slot: &Slot, interval_ns: u64, is_new: bool) {
 fn new_source(thread: u32, interval_ns: u64, doubled: u32) -> io::Result<Source> {
     let signal = SIGNAL.load(Ordering::Relaxed);
     if is_engine(Engine::Perf)
-        && let Ok(event) = perf_events::create(thread, signal, interval_ns)
+        && let Ok(event) = perf_events::create(thread, signal, interval_ns, None)
     {
         return Ok(Source::Event(event));
     }
