@@ -36,7 +36,7 @@ pub use control::{
 };
 pub use jdk::{Jdk, at_once, compiler, ends_of_jdks, found, jdks, jdks_from};
 pub use libraries::{LibraryClass, classes_of, libraries, library};
-pub use loops::{Loops, Plain, RECOVERY, Rates, SHARE};
+pub use loops::{Loops, Plain, RECOVERY, SHARE};
 pub use profile::{Counts, MethodName, Profile, Record, rows, truth};
 pub use run::{
     Dialogue, Finished, Java, Running, free_port, has_thread, hung_mount, is_full, may_load, rings,

@@ -27,7 +27,7 @@ fn hold() -> Option<Duration> {
 type Readings = BTreeMap<String, (u64, u64)>;
 
 /// Rounds per CPU second, by loop.
-pub type Rates = BTreeMap<String, f64>;
+type Rates = BTreeMap<String, f64>;
 
 /// Loops in one JVM.
 #[derive(Debug)]
@@ -85,7 +85,7 @@ impl Plain {
     }
 
     /// The speed of the loops, as a share of plain.
-    pub fn shares(&mut self, loops: &mut Loops, time: Duration) -> Rates {
+    fn shares(&mut self, loops: &mut Loops, time: Duration) -> Rates {
         self.0.program.program.signal("CONT");
         let before = [self.0.read(), loops.read()];
         thread::sleep(time);
@@ -97,9 +97,14 @@ impl Plain {
 
     /// The slowest loop and its speed as a share of plain: as soon as all are fast enough, or after [`RECOVERY`].
     pub fn recovered(&mut self, loops: &mut Loops) -> (f64, String) {
+        self.recovered_but(&[], loops)
+    }
+
+    /// The same of all loops but some.
+    pub fn recovered_but(&mut self, without: &[&str], loops: &mut Loops) -> (f64, String) {
         let begun = Instant::now();
         loop {
-            let slowest = self.median(loops);
+            let slowest = self.median(without, loops);
             if slowest.0 >= SHARE || begun.elapsed() >= RECOVERY {
                 return slowest;
             }
@@ -116,17 +121,18 @@ impl Plain {
         let recovered = begun.elapsed().as_secs_f64();
         if let Some(hold) = hold() {
             thread::sleep(hold);
-            (share, name) = self.median(loops);
+            (share, name) = self.median(&[], loops);
         }
         println!("{what}: {share:.2} of plain ({name}), after {recovered:.1} s");
         assert!(share >= SHARE, "{what}: {name} is at {share:.2} of plain");
     }
 
     /// The slowest loop by its median.
-    fn median(&mut self, loops: &mut Loops) -> (f64, String) {
+    fn median(&mut self, without: &[&str], loops: &mut Loops) -> (f64, String) {
         let mut shares: BTreeMap<String, Vec<f64>> = BTreeMap::new();
         for number in 1..=MEASUREMENTS {
-            for (name, share) in self.shares(loops, MEASURED) {
+            let measured = self.shares(loops, MEASURED).into_iter();
+            for (name, share) in measured.filter(|(name, _)| !without.contains(&&**name)) {
                 shares.entry(name).or_default().push(share);
             }
             let are_fast = shares.values().flatten().all(|share| *share >= SHARE);

@@ -17,6 +17,9 @@ use zip::write::SimpleFileOptions;
 use zip::{ZipArchive, ZipWriter};
 
 const ROUNDS: u32 = 100;
+/// Where an ELF file says for which machine it is, and what it says there for aarch64.
+const MACHINE: usize = 18;
+const AARCH64: u8 = 0xb7;
 
 fn on_class_path(java: Java) -> Java {
     java.main(classes(), TRUTH)
@@ -404,11 +407,15 @@ fn the_script_makes_what_maven_central_asks_for() {
     let repositories = ["first", "second"].map(|name| folder.path().join(name));
     let bundle = folder.path().join("bundle.zip");
     let archive = folder.path().join("archive.tar.gz");
+    // By its header, this library is for the other machine.
+    let mut library = fs::read(&artifacts().agent).expect("the agent");
+    library[MACHINE] = AARCH64;
+    fs::write(folder.path().join("libtprofiler.so"), library).expect("a file");
     let tar = Command::new("tar")
         .arg("-czf")
         .arg(&archive)
         .args(["--transform", "s|^|tprofiler/|", "-C"])
-        .arg(artifacts().agent.parent().expect("a folder"))
+        .arg(folder.path())
         .arg("libtprofiler.so")
         .status();
     assert!(tar.is_ok_and(|status| status.success()));
