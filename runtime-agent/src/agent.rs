@@ -101,7 +101,7 @@ impl Agent for TProfiler {
         let done = if options == attach_protocol::DETACH {
             detach(&context)
         } else {
-            attach(&context, &options)
+            self.attach(&context, &options)
         };
         match done {
             Ok(()) => attach_protocol::OK,
@@ -115,9 +115,12 @@ impl Agent for TProfiler {
     }
 
     fn vm_init(&self, context: CallbackContext<'_>, _event: ThreadEvent) {
-        let options = self.options.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let (Some(options), Some(jni)) = (options, context.jni()) else { return };
-        match begin(options, Arrival::AtStart, context.jvmti(), jni) {
+        let mut given = self.options.lock().unwrap_or_else(PoisonError::into_inner);
+        let (Some(options), Some(jni)) = (given.take(), context.jni()) else { return };
+        let begun = begin(options, Arrival::AtStart, context.jvmti(), jni);
+        // From here on, an attach sees the run.
+        drop(given);
+        match begun {
             Ok(started) => {
                 wait_until_begun(&started, FILES, None);
             }
@@ -237,6 +240,16 @@ impl Agent for TProfiler {
 }
 
 impl TProfiler {
+    /// Begins a run in a running JVM, or in one that is starting without the agent.
+    fn attach(&self, context: &AgentLoadContext<'_>, options: &str) -> Result<(), Refusal> {
+        let given = self.options.lock().unwrap_or_else(PoisonError::into_inner);
+        if given.is_some() {
+            return Err(attached_already());
+        }
+        drop(given);
+        attach(context, options)
+    }
+
     /// Reads the options and asks the JVM for what is needed.
     ///
     /// # Errors
@@ -431,10 +444,14 @@ fn can_attach() -> Result<(), Refusal> {
         return Err((attach_protocol::REFUSED, Error::State(error)));
     }
     if phase::is_active() {
-        let error = "agent already active in this JVM; nothing was attached";
-        return Err((attach_protocol::ATTACHED_ALREADY, Error::State(error)));
+        return Err(attached_already());
     }
     Ok(())
+}
+
+fn attached_already() -> Refusal {
+    let error = "agent already active in this JVM; nothing was attached";
+    (attach_protocol::ATTACHED_ALREADY, Error::State(error))
 }
 
 /// Begins a run in a running JVM, and waits until the agent thread runs.

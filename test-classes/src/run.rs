@@ -95,6 +95,12 @@ impl Java {
         Self::with(jdk, command)
     }
 
+    /// The same where an earlier JVM with this process id has left the socket of attaches.
+    pub fn with_stale_socket(jdk: &Jdk) -> Self {
+        const BIND: &str = "import socket, sys; socket.socket(socket.AF_UNIX).bind(sys.argv[1])";
+        Self::after(jdk, &format!("python3 -c '{BIND}' /tmp/.java_pid$$"))
+    }
+
     /// The same in a shell that runs `what` before.
     fn after(jdk: &Jdk, what: &str) -> Self {
         let mut command = Command::new("sh");

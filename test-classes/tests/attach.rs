@@ -244,32 +244,63 @@ fn what_cannot_be_done_is_said_in_one_line_and_harms_nobody() {
     }
 }
 
+/// Attaches to a JVM of which nothing is known yet but its process.
+fn attach_early(pid: &str, options: &str) -> Output {
+    let mut attached = None;
+    wait_until("the launcher has loaded the JVM", || {
+        let output = tprofiler(&["attach", pid, options]);
+        let is_jvm = !String::from_utf8_lossy(&output.stderr).contains("it is no JVM");
+        attached = Some(output).filter(|_| is_jvm);
+        is_jvm
+    });
+    attached.expect("it was tried")
+}
+
 /// A JVM that has only just begun first ignores requests to listen, or forgets them, and then refuses agents.
 #[test]
 fn a_jvm_in_its_start_is_attached_to() {
     for jdk in jdks() {
-        for _ in 0..4 {
+        for has_stale_socket in [false, true, false, true] {
             let folder = tempfile::tempdir().expect("a temporary folder");
-            let mut program = Java::new(jdk).main(classes(), "programs.Phases").talk();
-            let pid = program.program.pid().to_string();
+            let java = match has_stale_socket {
+                true => Java::with_stale_socket(jdk),
+                false => Java::new(jdk),
+            };
+            let mut program = java.main(classes(), "programs.Phases").talk();
             let options = format!(
                 "include=programs.Phases$*,leaves=keep,overhead=off,port=off,logs={}",
                 folder.path().display()
             );
-            let mut attached = None;
-            wait_until("the launcher has loaded the JVM", || {
-                let output = tprofiler(&["attach", &pid, &options]);
-                let is_jvm = !String::from_utf8_lossy(&output.stderr).contains("it is no JVM");
-                attached = Some(output).filter(|_| is_jvm);
-                is_jvm
-            });
-            assert!(
-                attached.as_ref().is_some_and(|output| output.status.success()),
-                "{attached:?}"
-            );
+            let output = attach_early(&program.program.pid().to_string(), &options);
+            assert!(output.status.success(), "{jdk}, stale socket: {has_stale_socket}: {output:?}");
             assert_eq!(program.ask("wait"), "ready");
             make_calls(&mut program, 3);
             end(program, jdk);
+            expect_calls(&Profile::only_run(folder.path()), 3, jdk);
+        }
+    }
+}
+
+/// The agent of the command line has the JVM for itself, also before it has begun.
+#[test]
+fn a_jvm_that_starts_with_the_agent_refuses_another() {
+    for jdk in jdks() {
+        for _ in 0..4 {
+            let folder = tempfile::tempdir().expect("a temporary folder");
+            let options = format!(
+                "include=programs.Phases$*,leaves=keep,overhead=off,port=off,logs={}",
+                folder.path().display()
+            );
+            let java = Java::new(jdk).agent(&options).main(classes(), "programs.Phases");
+            let mut program = java.talk();
+            let output = attach_early(&program.program.pid().to_string(), "logs=/tmp,port=off");
+            let message = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert_eq!(output.status.code(), Some(1), "{jdk}: {message}");
+            assert!(message.contains(" already"), "{jdk}: {message}");
+            assert_eq!(program.ask("wait"), "ready");
+            make_calls(&mut program, 3);
+            let finished = program.end();
+            assert_eq!(finished.status, Some(0), "{jdk}: {}", finished.stderr);
             expect_calls(&Profile::only_run(folder.path()), 3, jdk);
         }
     }
@@ -326,11 +357,12 @@ fn jvms_that_refuse_are_left_as_they_are() {
     }
 }
 
-/// It would print a thread dump once it goes on.
+/// It would print a thread dump once it goes on; one that listens already would attach then.
 #[test]
-fn a_stopped_jvm_gets_no_signal() {
-    for jdk in jdks() {
-        let mut program = phases(jdk, &[]);
+fn a_stopped_jvm_is_left_alone() {
+    for (jdk, listens) in jdks().iter().flat_map(|jdk| [(jdk, false), (jdk, true)]) {
+        let options: &[&str] = if listens { &["-XX:+StartAttachListener"] } else { &[] };
+        let mut program = phases(jdk, options);
         let pid = program.program.pid().to_string();
         let signal = |name: &str| {
             let sent = Command::new("kill").args([name, &pid]).status().expect("kill runs");
@@ -341,6 +373,7 @@ fn a_stopped_jvm_gets_no_signal() {
         assert!(message.contains("the JVM is stopped"), "{jdk}: {message}");
         signal("-CONT");
         make_calls(&mut program, 3);
+        assert!(!succeeds(&["list"]).contains(&format!("{pid}  attached")), "{jdk}");
         let finished = program.end();
         assert_eq!((finished.status, &*finished.stdout), (Some(0), ""), "{jdk}");
     }

@@ -21,6 +21,8 @@ use crate::session::attach_protocol;
 const CHANGE: Duration = Duration::from_secs(130);
 /// How long its thread may take to end when everything is done.
 const GONE: Duration = Duration::from_secs(10);
+/// How long the last threads of a JVM that ends may take.
+const ENDS: Duration = Duration::from_millis(200);
 /// What a command may wait for.
 const ATTACHING: &str =
     "until classes are instrumented; it takes some seconds to see which loops are running";
@@ -238,10 +240,14 @@ fn wait_until_begun(jvm: &Jvm) -> Result<Option<u16>, Failure> {
             Presence::Beginning => {
                 return Err(format!("classes have no probes after {} s", CHANGE.as_secs()).into());
             }
-            _ if jvm.is_alive() => {
-                return Err("the agent has ended; its message is on the JVM's stderr".into());
+            _ => {
+                // Of a JVM that is ending, the agent's thread may be gone first.
+                thread::sleep(ENDS);
+                return Err(match jvm.is_alive() {
+                    true => "the agent has ended; its message is on the JVM's stderr".into(),
+                    false => "the JVM has ended".into(),
+                });
             }
-            _ => return Err("the JVM has ended".into()),
         }
     }
 }

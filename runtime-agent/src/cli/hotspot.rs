@@ -33,7 +33,7 @@ const MAX_ANSWER: usize = 1 << 16;
 
 const DISABLE_ATTACH: &str = "-XX:+DisableAttachMechanism";
 
-/// What JDK 21 and later answer in their start, when they listen already.
+/// What newer JVMs answer in their start, when they listen already.
 const IN_ITS_START: &str = "only permitted in the live phase";
 
 /// Makes a JVM load a library, and returns the result of its `Agent_OnAttach`.
@@ -105,6 +105,9 @@ fn result(answer: &str) -> Result<i32, Failure> {
 
 fn connect(jvm: &Jvm) -> Result<UnixStream, Failure> {
     let socket = jvm.temporary_folder().join(format!(".java_pid{}", jvm.own_pid()));
+    // Before, the socket may be of an earlier process with the same id, as in containers.
+    wait_for(jvm, "it hangs in its start", || jvm.has_begun() || stays_stopped(jvm))?;
+    refuse_stopped(jvm)?;
     if fs::symlink_metadata(&socket).is_err() {
         start_listening(jvm, &socket)?;
     }
@@ -139,23 +142,45 @@ fn start_listening(jvm: &Jvm, socket: &Path) -> Result<(), Failure> {
         return Err(format!("the JVM runs with {DISABLE_ATTACH}: nothing can be attached").into());
     }
     wait_for(jvm, "it hangs in its start, or runs with -Xrs", || {
-        jvm.is_stopped()
-            || jvm.has_begun() && (jvm.catches_sigquit() || fs::symlink_metadata(socket).is_ok())
+        stays_stopped(jvm) || jvm.catches_sigquit() || fs::symlink_metadata(socket).is_ok()
     })?;
-    // It would print a thread dump when it goes on, because nothing shows that this signal came from here.
-    if jvm.is_stopped() {
-        return Err("the JVM is stopped (SIGSTOP, or a debugger); let it go on first".into());
-    }
     let trigger = Trigger::make(jvm)?;
     let pid = i32::try_from(jvm.pid).ok().and_then(Pid::from_raw).ok_or("no such process")?;
     // Another command may have made the JVM listen meanwhile. The signal ends a JVM that does not handle it.
     let is_mine = trigger.is_some() && fs::symlink_metadata(socket).is_err();
     if is_mine && jvm.catches_sigquit() {
+        // It would print a thread dump when it goes on, because nothing shows that this signal came from here.
+        refuse_stopped(jvm)?;
         kill_process(pid, Signal::QUIT).map_err(io::Error::from).map_err(failed("SIGQUIT"))?;
     }
     wait_for(jvm, &format!("it is stopped, or runs with {DISABLE_ATTACH}"), || {
         fs::symlink_metadata(socket).is_ok()
     })
+}
+
+/// Whether a JVM is stopped, and not for a moment only, as by a tracer.
+fn stays_stopped(jvm: &Jvm) -> bool {
+    /// How often to look.
+    const LOOKS: u32 = 10;
+    (0..LOOKS).all(|_| {
+        let is_stopped = jvm.is_stopped();
+        if is_stopped {
+            thread::sleep(POLL);
+        }
+        is_stopped
+    })
+}
+
+/// # Errors
+/// The JVM is stopped: it would not answer, and attach when it goes on, after this command has given up.
+fn refuse_stopped(jvm: &Jvm) -> Result<(), Failure> {
+    match stays_stopped(jvm) {
+        true => Err(
+            "the JVM is stopped (SIGSTOP, a debugger or a paused container); let it go on first"
+                .into(),
+        ),
+        false => Ok(()),
+    }
 }
 
 /// Waits until something is true of a JVM, which may have only just begun.

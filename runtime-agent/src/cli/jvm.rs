@@ -179,9 +179,30 @@ impl Jvm {
         thread_names(&self.folder).iter().any(|name| name == "Service Thread")
     }
 
-    /// Whether it is stopped, as by SIGSTOP or a debugger.
+    /// Whether it is stopped, as by SIGSTOP or a debugger, or frozen, as a paused container is.
     pub(super) fn is_stopped(&self) -> bool {
         self.status_field("State:").is_some_and(|state| state.starts_with(['T', 't']))
+            || self.is_frozen()
+    }
+
+    /// Whether the kernel lets nothing run in its control group.
+    fn is_frozen(&self) -> bool {
+        let groups = fs::read_to_string(self.folder.join("cgroup")).unwrap_or_default();
+        groups.lines().any(|line| {
+            let mut parts = line.splitn(3, ':').skip(1);
+            let (Some(controllers), Some(group)) = (parts.next(), parts.next()) else {
+                return false;
+            };
+            let says = |folder: &str, file: &str, what: &str| {
+                fs::read_to_string(format!("/sys/fs/cgroup{folder}{group}/{file}"))
+                    .is_ok_and(|text| text.lines().any(|line| line == what))
+            };
+            match controllers {
+                "" => says("", "cgroup.events", "frozen 1"),
+                "freezer" => says("/freezer", "freezer.state", "FROZEN"),
+                _ => false,
+            }
+        })
     }
 
     /// Whether it handles SIGQUIT. If not, the signal would end it.
