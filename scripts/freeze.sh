@@ -12,8 +12,15 @@ cd "$(dirname "$0")/.."
 [[ $# = 1 && "$1" =~ ^v[1-9][0-9]*$ ]] || fail "usage: freeze.sh VERSION, as in v1"
 frozen=$PWD/analyzer/tests/frozen/$1
 [ ! -e "$frozen" ] || fail "$frozen is there, and frozen logs are never recorded again"
+[ "$(id -u)" = 0 ] || fail "only root sees the kernel's frames"
 ensure_rust
 ensure_jdk
+# The newest one has virtual threads.
+for home in $(java_homes); do
+    if [ -x "$home/bin/javac" ] && [ "$(java_major "$home")" -gt "$(java_major "$JDK")" ]; then
+        JDK=$home
+    fi
+done
 ensure python3 python3 || exit 1
 build_artifacts
 
@@ -34,29 +41,37 @@ run() {
 
 # ask COMMAND: the agent's answer, as soon as it listens.
 ask() {
+    local answer
     for _ in $(seq 100); do
-        "$release/tprofiler" "$@" --pid "$java" >/dev/null 2>&1 && return
+        answer=$("$release/tprofiler" "$@" --pid "$java" 2>&1) && return
         sleep 0.1
     done
-    fail "the agent does not do: $*"
+    fail "the agent does not do: $*: $answer"
 }
 
 say "recording two runs"
 more=cpu=1ms,engine=perf,sampler_cap=off,trace=sql.Frozen*.pay:2,exception_messages=on
-run 3 "-agentpath:$release/libtprofiler.so=$common,$more,logs=before"
+run 5 "-agentpath:$release/libtprofiler.so=$common,$more,logs=before"
 wait "$java"
-run 9
+# It goes on until it is ended: how long an attach takes depends on its loops.
+run 60
 sleep 1
 "$release/tprofiler" attach "$java" "$common,logs=after"
 ask task --id frozen --endpoint 'sql.Frozen$Shop.order' --min-duration 10ms --max-samples 2
+# It overlaps with the first one.
+"$release/tprofiler" task --id rejected --endpoint 'sql.Frozen$Shop.pay' --pid "$java" || say "this was to be refused"
 sleep 1
 ask mute 'sql.Frozen$Shop.receipt'
 ask threshold 'sql.Frozen$Shop.book:2ms'
 sleep 0.5
+ask unmute 'sql.Frozen$Shop.receipt'
 ask stop
 ask start
-wait "$java"
+sleep 1
+kill "$java"
+wait "$java" || true
 gzip -n9 ./*/*/*.csv
+rm -f ./*/*/control.token
 # `attach` made it absolute.
 sed -i "s|$work/||" after/*/run.json
 chmod 644 ./*/*/*

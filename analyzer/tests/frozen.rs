@@ -9,7 +9,6 @@
 
 mod common;
 
-use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -105,61 +104,106 @@ fn logs_of_version_1_are_read_with_the_same_figures() {
     expect_same("v1", &frozen("v1"));
 }
 
-/// The frozen logs have a row of each table, frames of each kind, and a run of each way to start.
+/// The folders of a version's two runs.
+fn runs(version: &str) -> [PathBuf; 2] {
+    ["before", "after"].map(|side| {
+        let mut runs = fs::read_dir(frozen(version).join(side)).unwrap();
+        runs.next().unwrap().unwrap().path()
+    })
+}
+
+/// What a run says of itself.
+fn about(run: &Path) -> Value {
+    serde_json::from_slice(&fs::read(run.join("run.json")).unwrap()).unwrap()
+}
+
+/// The values of a column in all files of a table; without a name, of the first column.
+fn values(version: &str, table: &str, column: &str) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    for run in runs(version) {
+        for entry in fs::read_dir(run).unwrap() {
+            let path = entry.unwrap().path();
+            if path.to_string_lossy().ends_with(&format!(".{table}.csv.gz")) {
+                let mut rows = csv::Reader::from_reader(GzDecoder::new(File::open(path).unwrap()));
+                let place = rows.headers().unwrap().iter().position(|name| name == column);
+                let place = place.unwrap_or_else(|| {
+                    assert!(column.is_empty(), "{column} is not in {table}");
+                    0
+                });
+                found.extend(rows.records().map(|row| row.unwrap()[place].to_owned()));
+            }
+        }
+    }
+    found
+}
+
+/// The frozen logs have a row of each table, each value of columns with few, and an attached run.
 #[test]
 fn the_logs_of_version_1_have_all_of_its_parts() {
-    let found = RefCell::new((BTreeSet::new(), BTreeSet::new(), false));
-    let copy = copy("v1", |file, at, line| {
-        let table = file.split('.').nth(1).unwrap().to_owned();
-        let (rows, kinds, has_kernel_names) = &mut *found.borrow_mut();
-        if table == "frames" && at > 0 {
-            let cells: Vec<&str> = line.split(',').collect();
-            kinds.insert(cells[1].to_owned());
-            *has_kernel_names |= cells[1..3] == ["kernel", "[kernel]"];
-        }
-        if at > 0 {
-            rows.insert(table);
-        }
-        line.to_owned()
-    });
-    let tables: BTreeSet<String> = Table::ALL.iter().map(|table| table.name().to_owned()).collect();
-    let (rows, kinds, has_kernel_names) = found.into_inner();
-    assert_eq!(rows, tables);
-    assert_eq!(kinds, ["java", "kernel", "native", "other"].map(str::to_owned).into());
-    assert!(has_kernel_names, "functions of the kernel");
-    let attached = ["before", "after"].map(|side| {
-        let run = fs::read_dir(copy.root().join(side)).unwrap().next().unwrap().unwrap().path();
-        let about: Value =
-            serde_json::from_slice(&fs::read(run.join("run.json")).unwrap()).unwrap();
-        about["attached"].clone()
-    });
+    for table in Table::ALL {
+        assert!(!values("v1", table.name(), "").is_empty(), "{table:?} has no row");
+    }
+    for (table, column, expected) in [
+        ("calls", "exit", "return throw unfinished"),
+        ("events", "event", "class_postponed muted threshold throttled unmuted"),
+        ("frames", "kind", "java kernel native other"),
+        ("frames", "class", "[kernel] [libjvm.so] sql.Frozen$Shop"),
+        ("lock_waits", "kind", "lock monitor park"),
+        ("locks", "kind", "lock monitor park"),
+        ("samples", "kind", "cpu off_cpu"),
+        (
+            "samples",
+            "state",
+            "blocked java native parked runnable sleeping timed_waiting vm waiting",
+        ),
+        ("slow_sql", "exit", "return throw"),
+        ("tasks", "state", "finished notified rejected running"),
+        ("threads", "kind", "platform virtual"),
+    ] {
+        let found = values("v1", table, column);
+        let missing: Vec<&str> =
+            expected.split(' ').filter(|value| !found.contains(*value)).collect();
+        assert!(missing.is_empty(), "{table}, {column}: {missing:?} not in {found:?}");
+    }
+    for column in ["owner", "owner_stack"] {
+        let owners = values("v1", "lock_waits", column);
+        assert!(owners.iter().any(|owner| !["", "0"].contains(&&**owner)), "{column}: {owners:?}");
+    }
+    let attached = runs("v1").map(|run| about(&run)["attached"].clone());
     assert_eq!(attached, [Value::Null, json!(true)]);
 }
 
 /// What later releases may add to version 1: columns at the end, tables, counters, events and fields of `run.json`.
 #[test]
 fn additions_to_version_1_change_no_figure() {
+    let start = about(&runs("v1")[0])["start_ns"].clone();
     let logs = copy("v1", |file, at, line| {
         let more = match (file, at) {
             (_, 0) => format!("{line},a_later_column"),
             _ => format!("{line},\"a, later value\""),
         };
         if at == 0 && file.ends_with(".counters.csv") {
-            format!("{more}\n1795887832000000000,a_later_counter,7,")
+            format!("{more}\n{start},a_later_counter,7,")
         } else if at == 0 && file.ends_with(".events.csv") {
-            format!("{more}\n1795887832000000000,a_later_event,,,,,,,,")
+            format!("{more}\n{start},a_later_event,,,,,,,,")
         } else {
             more
         }
     });
     for side in ["before", "after"] {
         let run = fs::read_dir(logs.root().join(side)).unwrap().next().unwrap().unwrap().path();
-        fs::write(run.join("20261128T17Z.a_later_table.csv"), "id,value\n1,2\n").unwrap();
-        let about = run.join("run.json");
-        let mut fields: Value = serde_json::from_slice(&fs::read(&about).unwrap()).unwrap();
+        let names = fs::read_dir(&run).unwrap().map(|entry| entry.unwrap().file_name());
+        let tables =
+            names.map(|name| name.into_string().unwrap()).find(|n| n.ends_with(".stats.csv"));
+        let later = tables.unwrap().replace("stats", "a_later_table");
+        fs::write(run.join(later), "id,value\n1,2\n").unwrap();
+        let mut fields = about(&run);
         fields["a_later_field"] = json!({ "any": ["value"] });
         fields["options"]["a_later_option"] = json!("on");
-        File::create(about).unwrap().write_all(fields.to_string().as_bytes()).unwrap();
+        File::create(run.join("run.json"))
+            .unwrap()
+            .write_all(fields.to_string().as_bytes())
+            .unwrap();
     }
     expect_same("v1", logs.root());
 }

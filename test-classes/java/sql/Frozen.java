@@ -10,12 +10,14 @@ import java.sql.DriverPropertyInfo;
 import java.sql.SQLException;
 import java.sql.Statement;
 import java.util.Properties;
+import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.ReentrantLock;
 import java.util.logging.Logger;
 
 /**
  * A small shop, whose log has a row of every table: what scripts/freeze.sh records. Usage: {@code Frozen SECONDS}. Two
- * threads serve orders; a third one is in {@code audit} until the JVM ends. These methods run all the time, so an agent
+ * threads serve orders; another one is in {@code audit} until the JVM ends. These methods run all the time, so an agent
  * that attaches leaves them alone.
  */
 public final class Frozen {
@@ -23,6 +25,45 @@ public final class Frozen {
 
     private static void audit() {
         Shop.rest(3_600_000);
+    }
+
+    /** Others wait for the locks, so long that the agent has time to ask who has them. */
+    private static void takeStock() {
+        while (true) {
+            Shop.count();
+            Shop.rest(150);
+        }
+    }
+
+    /** An idle worker, which parks for a queue. */
+    private static void idle() {
+        LinkedBlockingQueue<String> orders = new LinkedBlockingQueue<>();
+        try {
+            while (orders.poll(200, TimeUnit.MILLISECONDS) == null) {
+                Shop.kept = null;
+            }
+        } catch (InterruptedException e) {
+            throw new IllegalStateException(e);
+        }
+    }
+
+    private static void startDaemon(String name, Runnable work) {
+        Thread thread = new Thread(work, name);
+        thread.setDaemon(true);
+        thread.start();
+    }
+
+    /** Prices in a virtual thread, where the JVM has them. */
+    private static void startVirtual() throws ReflectiveOperationException {
+        if (Runtime.version().feature() >= 21) {
+            Runnable prices = () -> {
+                while (true) {
+                    Shop.price();
+                    Shop.rest(100);
+                }
+            };
+            Thread.class.getMethod("startVirtualThread", Runnable.class).invoke(null, prices);
+        }
     }
 
     private static void serve(long until) {
@@ -38,9 +79,10 @@ public final class Frozen {
     public static void main(String[] args) throws Exception {
         long until = System.nanoTime() + Long.parseLong(args[0]) * 1_000_000_000L;
         DriverManager.registerDriver(new FrozenDriver());
-        Thread audit = new Thread(Frozen::audit, "audit");
-        audit.setDaemon(true);
-        audit.start();
+        startDaemon("audit", Frozen::audit);
+        startDaemon("stock", Frozen::takeStock);
+        startDaemon("idle", Frozen::idle);
+        startVirtual();
         Thread[] workers = new Thread[2];
         for (int i = 0; i < workers.length; i++) {
             workers[i] = new Thread(() -> serve(until), "worker-" + (i + 1));
@@ -86,6 +128,18 @@ public final class Frozen {
         private static void reserve() {
             synchronized (STOCK) {
                 rest(5);
+            }
+        }
+
+        private static void count() {
+            synchronized (STOCK) {
+                rest(60);
+            }
+            LEDGER.lock();
+            try {
+                rest(60);
+            } finally {
+                LEDGER.unlock();
             }
         }
 
@@ -198,10 +252,10 @@ public final class Frozen {
 
         @Override
         public boolean execute(String text) throws SQLException {
+            Shop.rest(12);
             if (text.contains("missing")) {
                 throw new SQLException("there is no table missing");
             }
-            Shop.rest(12);
             return false;
         }
 
