@@ -10,6 +10,7 @@ cd "$(dirname "$0")/.."
 
 arm64=target/arm64
 mkdir -p "$arm64"
+trap 'rm -rf "$arm64"/fetch.*' EXIT
 ensure qemu-aarch64-static qemu-user-static || exit 1
 ensure patchelf patchelf || exit 1
 if [ ! -e "$arm64/glibc/lib/ld-linux-aarch64.so.1" ]; then
@@ -22,6 +23,8 @@ fi
 debian_runtime() {
     local jdk=$arm64/debian-$1 mirror work apt package link
     [ ! -d "$jdk" ] || return 0
+    # An image may come without lists.
+    [ -n "$(apt-get indextargets 'Created-By: Packages')" ] || apt-get -qq update
     mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Component: main' | head -1)
     [ -n "$mirror" ] || fail "Java runtime $1 for arm64 needs a machine with Debian"
     work=$PWD/$(mktemp -d "$arm64/fetch.XXXXXX")

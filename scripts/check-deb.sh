@@ -65,6 +65,8 @@ files() { (cd "$work/root" && find . -path ./var/lib/dpkg -prune -o -path ./var/
 package=${1:-}
 [ -z "$package" ] || [ -f "$package" ] || fail "$package is not there"
 [ -n "$package" ] || pack_build
+archive=$(basename "$package" | sed 's/_amd64\.deb$/-linux-x64.tar.gz/; s/^tprofiler_/tprofiler-/; s/~/-/')
+[ -f "$(dirname "$package")/$archive" ] || fail "$archive is not beside the package"
 clean=target/debian-$release.tar
 if [ ! -f "$clean" ]; then
     say "making a clean Debian ($release)"
@@ -92,7 +94,10 @@ within sh -euc '
     echo "-- attached to a JVM of another user"
     setpriv --reuid=nobody --regid=nogroup --clear-groups \
         java -cp /opt/classes sql.Frozen 20 &
-    until tprofiler list | grep sql.Frozen; do sleep 0.2; done
+    for _ in $(seq 50); do
+        ! tprofiler list | grep sql.Frozen || break
+        sleep 0.2
+    done
     mkdir --mode=1777 /tmp/attached
     tprofiler profile "$(pidof java)" -d 3s include=sql,logs=/tmp/attached
 '
@@ -101,7 +106,6 @@ within dpkg --purge tprofiler
 files >"$work/after"
 diff "$work/before" "$work/after" || fail "the package leaves files behind"
 say "nothing is left"
-archive=$(basename "$package" | sed 's/_amd64\.deb$/-linux-x64.tar.gz/; s/^tprofiler_/tprofiler-/; s/~/-/')
 cp "$(dirname "$package")/$archive" "$work/root/root/"
 within sh -euc '
     echo "-- the archive"

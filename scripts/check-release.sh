@@ -11,7 +11,9 @@ out=target/release-files
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 ensure_jdk
+ensure_rust
 ensure readelf binutils
+ensure dpkg-deb dpkg
 (cd "$out" && sha256sum --quiet --strict --check SHA256SUMS) || fail "wrong sums"
 listed=$(sed 's/^[0-9a-f]* [ *]//' "$out/SHA256SUMS" | sort)
 there=$(ls "$out" | grep -v '^SHA256SUMS' | sort)
@@ -34,8 +36,6 @@ check_elf() {
     ! nm --dynamic --undefined-only "$1" | grep -v -e @ -e ' w ' || fail "$1 needs symbols that are nowhere"
     ! readelf --dynamic --wide "$1" | grep -E 'NEEDED.*\[(ld-|libgcc|libstdc)|RPATH|RUNPATH' ||
         fail "$1 needs a library that is not everywhere"
-    ! grep -aqF -e "$PWD" -e "${CARGO_HOME:-$HOME/.cargo}" -e "$(rustc --print sysroot)" "$1" ||
-        fail "$1 has paths of this machine"
     readelf --sections --wide "$2" 2>/dev/null | grep -q '\.debug_line' || fail "$2 has no debug information"
 }
 
@@ -59,7 +59,21 @@ for machine in x64 arm64; do
     echo "$machine: $(newest_glibc "$folder/libtprofiler.so"), $(stat -c %s "$folder/libtprofiler.so") bytes of library"
 done
 
-folder=$(echo "$work"/x64/tprofiler-*[0-9])
+# The programs of this machine.
+case $(uname -m) in
+x86_64) machine=x64 ;;
+*) machine=arm64 ;;
+esac
+mkdir "$work/other"
+cp "$out"/*.json "$work/other"
+for file in "$out"/*.deb; do
+    [ ! -f "$file" ] || dpkg-deb --extract "$file" "$work/other/$(basename "$file")"
+done
+(cd "$work/other" && "$JDK/bin/jar" --extract --file "$OLDPWD"/"$out"/tprofiler-agent-*.jar)
+! grep -ralF -e "$PWD" -e "${CARGO_HOME:-$HOME/.cargo}" -e "$(rustc --print sysroot)" "$work" ||
+    fail "these files have paths of this machine"
+
+folder=$(echo "$work/$machine"/tprofiler-*[0-9])
 for program in tprofiler tprofiler-skywalking analyze rewrite; do
     "$folder/$program" --version
 done

@@ -27,6 +27,7 @@ while [ $# -gt 0 ]; do
     --bundle)
         [ -n "${2:-}" ] || fail "--bundle needs a file"
         bundle=$(realpath -m "$2")
+        [ -d "$(dirname "$bundle")" ] || fail "$(dirname "$bundle") is not there"
         shift
         ;;
     -*) fail "unknown option $1; use --library or --bundle" ;;
