@@ -260,10 +260,9 @@ fn clients_that_do_not_read_hold_up_nobody() {
             ask()
         });
         let beside = median(beside.collect());
-        assert!(
-            beside < 20 * usual.max(Duration::from_millis(100)),
-            "{jdk}: {usual:?}, {beside:?}"
-        );
+        // Each of them, waited for, would take five seconds.
+        let bound = (20 * usual.max(Duration::from_millis(100))).min(Duration::from_secs(4));
+        assert!(beside < bound, "{jdk}: {usual:?}, {beside:?}");
         service.stop();
     }
 }
