@@ -533,7 +533,7 @@ def run(peer, workload, scratch):
             errors.seek(0)
             raise RuntimeError(f"status {status}: {errors.read()[-400:].strip()}")
     if workload.more_is_better:
-        # All runs take equally long. Where others use the processors too, it says more than the rate.
+        # All runs take equally long. Where others use the processors too, its shares say more than those of the rate.
         figures["per_cpu_s"] = figures[workload.figure] / (children_cpu_s() - before_s)
     return figures, truth
 
