@@ -4,7 +4,9 @@
 
 use core::ffi::{c_int, c_void};
 use core::mem::MaybeUninit;
-use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{
+    AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering,
+};
 
 use crate::kernel_stacks::{self, KernelStack, NewSamples};
 use crate::load;
@@ -75,6 +77,10 @@ static AT_WORK: AtomicU32 = AtomicU32::new(0);
 static DOUBLED: AtomicU32 = AtomicU32::new(0);
 /// Whether there ever were perf events, or the process's timer.
 static HAS_EVENTS: AtomicBool = AtomicBool::new(false);
+/// The descriptor of the event that is counted, or -1; how many signals it has sent, and after how many it is stopped.
+static COUNTED_EVENT: AtomicI32 = AtomicI32::new(-1);
+static COUNTED: AtomicU32 = AtomicU32::new(0);
+static MOST_COUNTED: AtomicU32 = AtomicU32::new(0);
 static HAS_PROCESS_TIMER: AtomicBool = AtomicBool::new(false);
 /// Signals are below this number.
 const SIGNAL_NUMBERS: usize = 32;
@@ -233,6 +239,7 @@ pub unsafe extern "C" fn on_signal(signal: c_int, info: *mut c_void, context: *m
             AT_WORK.fetch_sub(1, Ordering::SeqCst);
         }
         Sent::Late => {
+            count_event(of.descriptor());
             AT_WORK.fetch_sub(1, Ordering::SeqCst);
         }
         Sent::Foreign => {
@@ -241,6 +248,29 @@ pub unsafe extern "C" fn on_signal(signal: c_int, info: *mut c_void, context: *m
             // SAFETY: the arguments are as they came.
             unsafe { pass_on(signal, info, context) };
         }
+    }
+}
+
+/// Counts the signals of an event that is no thread's, from now on, and stops it after so many: its thread may take
+/// longer for each than the event's interval, and would not get on. The kernel's own limit must not do it: Linux 6.16
+/// and 6.17 freeze when an event ends in its timer's interrupt.
+pub fn count_events_of(descriptor: c_int, most: u32) {
+    COUNTED.store(0, Ordering::SeqCst);
+    MOST_COUNTED.store(most, Ordering::SeqCst);
+    COUNTED_EVENT.store(descriptor, Ordering::SeqCst);
+}
+
+/// Counts no more. Returns how many signals there were.
+pub fn counted_events() -> u32 {
+    COUNTED_EVENT.store(-1, Ordering::SeqCst);
+    COUNTED.load(Ordering::SeqCst)
+}
+
+fn count_event(descriptor: c_int) {
+    if COUNTED_EVENT.load(Ordering::SeqCst) == descriptor
+        && COUNTED.fetch_add(1, Ordering::SeqCst) + 1 >= MOST_COUNTED.load(Ordering::SeqCst)
+    {
+        sys::stop_event(descriptor);
     }
 }
 

@@ -253,6 +253,7 @@ impl Context {
 #[cfg(target_arch = "x86_64")]
 mod number {
     pub(super) const RT_SIGACTION: usize = 13;
+    pub(super) const IOCTL: usize = 16;
     pub(super) const GETPID: usize = 39;
     pub(super) const GETTID: usize = 186;
     pub(super) const TGKILL: usize = 234;
@@ -261,6 +262,7 @@ mod number {
 
 #[cfg(target_arch = "aarch64")]
 mod number {
+    pub(super) const IOCTL: usize = 29;
     pub(super) const CLOCK_GETTIME: usize = 113;
     pub(super) const TGKILL: usize = 131;
     pub(super) const RT_SIGACTION: usize = 134;
@@ -294,6 +296,14 @@ unsafe fn call(number: usize, arguments: [usize; 4]) -> isize {
 pub(crate) fn gettid() -> u32 {
     // SAFETY: has no preconditions.
     (unsafe { call(number::GETTID, [0; 4]) }).cast_unsigned() as u32
+}
+
+/// Stops a perf event. Nothing happens if the descriptor is none.
+pub(crate) fn stop_event(descriptor: c_int) {
+    /// PERF_EVENT_IOC_DISABLE
+    const DISABLE: usize = 0x2401;
+    // SAFETY: has no preconditions.
+    unsafe { call(number::IOCTL, [descriptor as usize, DISABLE, 0, 0]) };
 }
 
 /// Replaces a signal's action, and returns the one before; `None` if the kernel refuses.

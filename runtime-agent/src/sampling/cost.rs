@@ -16,12 +16,13 @@ use crate::sys::clock::{self, as_f64, as_u64};
 
 /// The kernel's part of a sample, in nanoseconds; 0 before it is known.
 static SIGNAL_NS: AtomicU64 = AtomicU64::new(0);
-/// Signals of the calibration.
-const SIGNALS: u32 = 200;
+/// The calibration with signals: how many, and how often it is repeated.
+const SIGNALS: u32 = 40;
+const SIGNALS_ROUNDS: u32 = 5;
 /// The calibration with perf events: interval, how many there are at most, how often it is repeated, and steps of work
 /// between looks at the clock. Where an interruption takes longer than the interval, as under a busy hypervisor, the
 /// work waits until there are no more events.
-const EVENTS_NS: u64 = 20_000;
+const EVENTS_NS: u64 = 50_000;
 const EVENTS: u32 = 50;
 const EVENTS_ROUNDS: u32 = 5;
 const STEPS: u64 = 1_000_000;
@@ -49,11 +50,12 @@ pub(super) fn calibrate(engine: Engine, signal: libc::c_int) {
     if OF_ENGINE.swap(engine as u8, Ordering::Relaxed) == engine as u8 {
         return;
     }
-    let began = cpu_ns();
-    for _ in 0..SIGNALS {
-        send(signal);
-    }
-    let sent = cpu_ns().saturating_sub(began) / u64::from(SIGNALS);
+    let sent = (0..SIGNALS_ROUNDS).map(|_| {
+        let began = cpu_ns();
+        (0..SIGNALS).for_each(|_| send(signal));
+        cpu_ns().saturating_sub(began) / u64::from(SIGNALS)
+    });
+    let sent = sent.min().unwrap_or(0);
     // A processor's timer that is set again each time costs more than the signal.
     let each = if engine == Engine::Perf {
         perf_events::read_limit();
@@ -78,15 +80,17 @@ fn event_ns(signal: libc::c_int) -> u64 {
         std::hint::black_box(sum);
         cpu_ns().saturating_sub(began)
     };
-    let (mut without, mut with) = (u64::MAX, u64::MAX);
+    let (mut without, mut each) = (u64::MAX, u64::MAX);
     for _ in 0..EVENTS_ROUNDS {
         without = without.min(work());
-        let event = perf_events::create(os_id(), signal, EVENTS_NS, Some(EVENTS));
+        let event = perf_events::create_counted(signal, EVENTS_NS, EVENTS);
         let Ok(event) = event else { return 0 };
-        with = with.min(work());
+        let with = work();
         perf_events::delete(event);
+        let events = u64::from(handler::counted_events()).max(1);
+        each = each.min(with.saturating_sub(without) / events);
     }
-    with.saturating_sub(without) / (with / EVENTS_NS).clamp(1, EVENTS.into())
+    each
 }
 
 /// Sends the calling thread a signal that looks like one of the agent's timers.
@@ -154,6 +158,8 @@ impl Spent {
 /// CPU time, and samples, after which the cost is judged: less says little.
 const WINDOW_NS: u64 = 1_000_000_000;
 const WINDOW_SAMPLES: u64 = 50;
+/// Without a cap, samples may take half of the CPU time: the program must get on.
+const MOST: f64 = 0.5;
 
 impl Cap {
     pub(super) fn new(most: Option<CpuShare>) -> Self {
@@ -181,7 +187,8 @@ impl Cap {
         self.began = Some(now);
         // The interval with which all CPU time has as many samples as the cap pays for.
         let each_ns = own_ns / samples;
-        let needed_ns = as_u64(as_f64(each_ns) / self.most?.of_one());
+        let most = self.most.map_or(MOST, CpuShare::of_one);
+        let needed_ns = as_u64(as_f64(each_ns) / most);
         (process_ns / samples < needed_ns).then_some(needed_ns)
     }
 }
@@ -208,7 +215,9 @@ mod tests {
         assert_eq!(needed(Some(CpuShare::from_millionths(10_000)), 1_001), Some(1_000_000));
         // 1% of a tenth of the samples needs no more than before.
         assert_eq!(needed(Some(CpuShare::from_millionths(1_000)), 1_000), Some(10_000_000));
-        assert_eq!(needed(None, 100_000), None);
+        // Without a cap, half of the time.
+        assert_eq!(needed(None, 40_000), None);
+        assert_eq!(needed(None, 60_000), Some(20_000));
         // Few samples say little.
         assert_eq!(needed(Some(CpuShare::from_millionths(1_000)), 49), None);
     }

@@ -12,6 +12,7 @@ use perf_event_open_sys::bindings::{
     perf_event_attr,
 };
 use perf_event_open_sys::{ioctls, perf_event_open};
+use sampling_handler::signal::count_events_of;
 use sampling_handler::threads::Event;
 
 use super::rings;
@@ -60,13 +61,26 @@ pub(super) fn kernel_refusal() -> Option<String> {
     }
 }
 
-/// Creates an event that sends `signal` to a thread each `interval_ns` of its CPU time, with a ring if there is room;
-/// with `most`, so many signals at most.
-pub(super) fn create(
+/// Creates an event that sends `signal` to a thread each `interval_ns` of its CPU time, with a ring if there is room.
+pub(super) fn create(thread: u32, signal: libc::c_int, interval_ns: u64) -> io::Result<Event> {
+    create_and(thread, signal, interval_ns, |_| ())
+}
+
+/// The same for the calling thread; the handler counts its signals, and stops it after so many.
+pub(super) fn create_counted(
+    signal: libc::c_int,
+    interval_ns: u64,
+    most: u32,
+) -> io::Result<Event> {
+    create_and(os_id(), signal, interval_ns, |event| count_events_of(event, most))
+}
+
+/// The same; calls `before` with the descriptor before it starts.
+fn create_and(
     thread: u32,
     signal: libc::c_int,
     interval_ns: u64,
-    most: Option<u32>,
+    before: impl Fn(libc::c_int),
 ) -> io::Result<Event> {
     const SET_OWNER: libc::c_int = 15;
     const SET_SIGNAL: libc::c_int = 10;
@@ -90,7 +104,8 @@ pub(super) fn create(
             succeeds(libc::fcntl(fd, SET_SIGNAL, signal))
                 .and_then(|()| succeeds(libc::fcntl(fd, SET_OWNER, &raw const owner)))
                 .and_then(|()| succeeds(libc::fcntl(fd, libc::F_SETFL, FLAGS)))
-                .and_then(|()| succeeds(start(fd, most)))
+                .map(|()| before(fd))
+                .and_then(|()| succeeds(ioctls::ENABLE(fd, 0)))
         };
         let event = started
             .and_then(|()| Event::new(fd, ring).ok_or_else(|| io::ErrorKind::QuotaExceeded.into()));
@@ -104,20 +119,6 @@ pub(super) fn create(
         EVENTS.fetch_sub(1, Ordering::Relaxed);
     }
     created
-}
-
-/// Starts an event.
-///
-/// # Safety
-/// The descriptor is an event's.
-unsafe fn start(fd: libc::c_int, most: Option<u32>) -> libc::c_int {
-    // SAFETY: the caller guarantees the descriptor.
-    unsafe {
-        match most {
-            Some(most) => ioctls::REFRESH(fd, most.cast_signed()),
-            None => ioctls::ENABLE(fd, 0),
-        }
-    }
 }
 
 /// An event that does nothing yet, and the address of its ring, or 0.

@@ -184,7 +184,7 @@ fn create_source(thread: u32, slot: &Slot, interval_ns: u64, is_new: bool) {
 fn new_source(thread: u32, interval_ns: u64, doubled: u32) -> io::Result<Source> {
     let signal = SIGNAL.load(Ordering::Relaxed);
     if is_engine(Engine::Perf)
-        && let Ok(event) = perf_events::create(thread, signal, interval_ns, None)
+        && let Ok(event) = perf_events::create(thread, signal, interval_ns)
     {
         return Ok(Source::Event(event));
     }
