@@ -95,13 +95,15 @@ impl Agent for TProfiler {
     fn on_attach(&self, context: AgentLoadContext<'_>) -> jni::jint {
         say_panics_in_one_line();
         let options = context.options_lossy().unwrap_or_default();
+        // An agent of the command line has the JVM, from before it begins.
+        let is_given = self.options.lock().unwrap_or_else(PoisonError::into_inner).is_some();
         if let Some(call) = JavaCall::of(context.reserved()) {
-            return start_for(call, &context, &options);
+            return start_for(call, &context, &options, is_given);
         }
         let done = if options == attach_protocol::DETACH {
             detach(&context)
         } else {
-            self.attach(&context, &options)
+            attach(&context, &options, is_given)
         };
         match done {
             Ok(()) => attach_protocol::OK,
@@ -240,16 +242,6 @@ impl Agent for TProfiler {
 }
 
 impl TProfiler {
-    /// Begins a run in a running JVM, or in one that is starting without the agent.
-    fn attach(&self, context: &AgentLoadContext<'_>, options: &str) -> Result<(), Refusal> {
-        let given = self.options.lock().unwrap_or_else(PoisonError::into_inner);
-        if given.is_some() {
-            return Err(attached_already());
-        }
-        drop(given);
-        attach(context, options)
-    }
-
     /// Reads the options and asks the JVM for what is needed.
     ///
     /// # Errors
@@ -421,8 +413,8 @@ const PREPARED: Duration = Duration::from_secs(30);
 
 /// Begins a run in a running JVM. Natives can be bound only after this has returned to the JVM, so the agent thread
 /// does the rest.
-fn attach(context: &AgentLoadContext<'_>, options: &str) -> Result<(), Refusal> {
-    can_attach()?;
+fn attach(context: &AgentLoadContext<'_>, options: &str, is_given: bool) -> Result<(), Refusal> {
+    can_attach(is_given)?;
     let options = read_options(options, Options::read_attached)
         .map_err(|bad| (attach_protocol::WRONG_OPTIONS, bad.error))?;
     let (started, _) = begin_attached(context, options, Arrival::Attached)?;
@@ -437,21 +429,17 @@ fn attach(context: &AgentLoadContext<'_>, options: &str) -> Result<(), Refusal> 
     Ok(())
 }
 
-/// Whether a run can begin in a running JVM.
-fn can_attach() -> Result<(), Refusal> {
+/// Whether a run can begin in a running JVM; `is_given` if that of the command line is about to begin.
+fn can_attach(is_given: bool) -> Result<(), Refusal> {
     if probe::gave_up() {
         let error = "profiling is off for good in this JVM, after an internal error";
         return Err((attach_protocol::REFUSED, Error::State(error)));
     }
-    if phase::is_active() {
-        return Err(attached_already());
+    if is_given || phase::is_active() {
+        let error = "agent already active in this JVM; nothing was attached";
+        return Err((attach_protocol::ATTACHED_ALREADY, Error::State(error)));
     }
     Ok(())
-}
-
-fn attached_already() -> Refusal {
-    let error = "agent already active in this JVM; nothing was attached";
-    (attach_protocol::ATTACHED_ALREADY, Error::State(error))
 }
 
 /// Begins a run in a running JVM, and waits until the agent thread runs.
@@ -473,8 +461,13 @@ fn begin_attached(
 }
 
 /// Begins a run for a Java program, and waits until recording is on.
-fn start_for(call: JavaCall, context: &AgentLoadContext<'_>, options: &str) -> jni::jint {
-    if let Err((code, error)) = can_attach() {
+fn start_for(
+    call: JavaCall,
+    context: &AgentLoadContext<'_>,
+    options: &str,
+    is_given: bool,
+) -> jni::jint {
+    if let Err((code, error)) = can_attach(is_given) {
         message!("{error}");
         return code;
     }

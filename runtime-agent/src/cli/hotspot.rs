@@ -105,10 +105,15 @@ fn result(answer: &str) -> Result<i32, Failure> {
 
 fn connect(jvm: &Jvm) -> Result<UnixStream, Failure> {
     let socket = jvm.temporary_folder().join(format!(".java_pid{}", jvm.own_pid()));
+    // With this option the JVM would print a thread dump on the service's stdout instead.
+    if jvm.has_option(DISABLE_ATTACH) {
+        return Err(format!("the JVM runs with {DISABLE_ATTACH}: nothing can be attached").into());
+    }
     // Before, the socket may be of an earlier process with the same id, as in containers.
-    wait_for(jvm, "it hangs in its start", || jvm.has_begun() || stays_stopped(jvm))?;
+    let begun = wait_for(jvm, "it hangs in its start", || jvm.has_begun() || stays_stopped(jvm));
     refuse_stopped(jvm)?;
     if fs::symlink_metadata(&socket).is_err() {
+        begun?;
         start_listening(jvm, &socket)?;
     }
     let wrong = |what: &str| Err(FileError::at(&socket)(io::Error::other(what)).into());
@@ -137,10 +142,6 @@ fn peer_uid(stream: &UnixStream) -> io::Result<u32> {
 }
 
 fn start_listening(jvm: &Jvm, socket: &Path) -> Result<(), Failure> {
-    // With this option the JVM would print a thread dump on the service's stdout instead.
-    if jvm.has_option(DISABLE_ATTACH) {
-        return Err(format!("the JVM runs with {DISABLE_ATTACH}: nothing can be attached").into());
-    }
     wait_for(jvm, "it hangs in its start, or runs with -Xrs", || {
         stays_stopped(jvm) || jvm.catches_sigquit() || fs::symlink_metadata(socket).is_ok()
     })?;

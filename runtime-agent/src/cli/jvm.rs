@@ -198,7 +198,7 @@ impl Jvm {
                     .is_ok_and(|text| text.lines().any(|line| line == what))
             };
             match controllers {
-                "" => says("", "cgroup.events", "frozen 1"),
+                "" => ["", "/unified"].iter().any(|at| says(at, "cgroup.events", "frozen 1")),
                 "freezer" => says("/freezer", "freezer.state", "FROZEN"),
                 _ => false,
             }
