@@ -32,6 +32,13 @@ fn a_killed_jvm_is_told_from_one_that_ended() {
     let whole = run(&logs, 10);
     let report = logs.analyze(&["logs"]).quiet();
     assert!(!report.contains("missing"), "{report}");
+    // These formats read the calls as they write them.
+    for format in ["jfr", "chrome-trace"] {
+        let out = logs.root().join(format);
+        let out = out.to_str().unwrap();
+        let outcome = logs.analyze(&["logs", "--format", format, "-o", out]);
+        assert_eq!((outcome.status, outcome.stderr.contains("gone")), (0, false), "{outcome:?}");
+    }
     // One that was idle for a minute before it ended is whole, too.
     let unfinished = CallRow { exit: Exit::Unfinished, ..call(T14, 1, 1, 1, 70 * S) };
     whole.rows(T14, &[unfinished]);

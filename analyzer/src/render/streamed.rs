@@ -16,6 +16,7 @@ use crate::input::runs::{RunInput, is_of_calls};
 use crate::options::Options;
 use crate::report::collector::Collector;
 use crate::run::cpu_samples::has_samples;
+use crate::run::cut_short::CutShort;
 use crate::run::data::read_run;
 use crate::run::selection::Selection;
 use crate::tprofiler;
@@ -94,7 +95,9 @@ pub fn write<F: EventFormat>(
         // The rest is read for its losses.
         let mut rest = run.clone();
         rest.files.retain(|file| !is_of_calls(file.table));
-        let data = read_run(&rest, place, &selection, &mut problems);
+        let mut data = read_run(&rest, place, &selection, &mut problems);
+        // Without the calls, all of them seem to be gone.
+        data.cut = CutShort::default();
         collector.add(run, place, data, &selection);
     }
     if !format.end()? {
