@@ -24,6 +24,7 @@ debian_runtime() {
     local jdk=$arm64/debian-$1 mirror work apt package link
     [ ! -d "$jdk" ] || return 0
     # An image may come without lists.
+    command -v apt-get >/dev/null || fail "Java runtime $1 for arm64 needs a machine with Debian"
     [ -n "$(apt-get indextargets 'Created-By: Packages')" ] || apt-get -qq update
     mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Component: main' | head -1)
     [ -n "$mirror" ] || fail "Java runtime $1 for arm64 needs a machine with Debian"

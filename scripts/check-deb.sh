@@ -98,6 +98,7 @@ within sh -euc '
         ! tprofiler list | grep sql.Frozen || break
         sleep 0.2
     done
+    tprofiler list | grep -q sql.Frozen || { echo "no JVM is listed after 10 s"; exit 1; }
     mkdir --mode=1777 /tmp/attached
     tprofiler profile "$(pidof java)" -d 3s include=sql,logs=/tmp/attached
 '

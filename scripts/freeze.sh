@@ -26,7 +26,8 @@ build_artifacts
 
 release=${CARGO_TARGET_DIR:-$PWD/target}/release
 work=$(mktemp -d "$PWD/target/freeze.XXXXXX")
-trap 'rm -rf "$work"' EXIT
+java=
+trap 'kill $java 2>/dev/null || true; rm -rf "$work"' EXIT
 "$JDK/bin/javac" --release 11 -nowarn -sourcepath test-classes/java -d "$work/classes" \
     test-classes/java/sql/Frozen.java
 cd "$work"
@@ -59,7 +60,7 @@ sleep 1
 "$release/tprofiler" attach "$java" "$common,logs=after"
 ask task --id frozen --endpoint 'sql.Frozen$Shop.order' --min-duration 10ms --max-samples 2
 # It overlaps with the first one.
-"$release/tprofiler" task --id rejected --endpoint 'sql.Frozen$Shop.pay' --pid "$java" || say "this was to be refused"
+"$release/tprofiler" task --id rejected --endpoint 'sql.Frozen$Shop.pay' --pid "$java" && fail "the task was not rejected"
 sleep 1
 ask mute 'sql.Frozen$Shop.receipt'
 ask threshold 'sql.Frozen$Shop.book:2ms'
@@ -70,6 +71,7 @@ ask start
 sleep 1
 kill "$java"
 wait "$java" || true
+java=
 gzip -n9 ./*/*/*.csv
 rm -f ./*/*/control.token
 # `attach` made it absolute.

@@ -135,7 +135,7 @@ pack() {
         done
     done
     chmod 644 "$work/$name/libtprofiler.so"
-    cp -r "$2"/* LICENSE-APACHE LICENSE-MIT docs "$work/$name/"
+    cp -r "$2"/* LICENSE-APACHE LICENSE-MIT docs deploy "$work/$name/"
     # Who has the archive need not build it.
     sed '/^## Build it$/,/^## Your own/{/^## Your own/!d}' README.md >"$work/$name/README.md"
     install -D -m 644 maven/README.md "$work/$name/maven/README.md"
