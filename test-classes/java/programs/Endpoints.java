@@ -15,7 +15,7 @@ import java.util.concurrent.CountDownLatch;
  * {@code query}, each a quarter of a millisecond of work, one after the other, in {@code pay}. {@code nested}:
  * {@code pay} in {@code pay}. {@code dense COUNT}: so many requests, one right after the other, each with 20,000 calls
  * of {@code step} of two microseconds; answered with the last one. {@code other}: {@code stock} without a request. {@code locked}: {@code guarded}
- * in {@code pay} waits some 150 ms for a monitor, {@code waited}. {@code threads COUNT}: so many threads at once in
+ * in {@code pay} waits some 600 ms for a monitor, {@code waited}. {@code threads COUNT}: so many threads at once in
  * {@code pay}; with {@code virtual COUNT}, virtual ones. {@code hang}: begins one that goes on until {@code release}.
  */
 public final class Endpoints {
@@ -99,7 +99,7 @@ public final class Endpoints {
         Thread holder = new Thread(() -> {
             synchronized (monitor) {
                 held.countDown();
-                rest(150);
+                rest(600);
             }
         }, "holder");
         holder.start();
