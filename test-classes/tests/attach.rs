@@ -10,7 +10,7 @@ use std::time::Duration;
 use log_format::rows::counter;
 use test_classes::{
     Counts, Dialogue, Finished, Java, Jdk, Profile, artifacts, bytecode_agent, classes, field,
-    free_port, has_thread, jdks, jdks_from, rounds, wait_until, without_notice,
+    free_port, has_thread, jdks, jdks_from, rounds, tprofiler_json, wait_until, without_notice,
 };
 
 fn command(arguments: &[&str]) -> Command {
@@ -649,13 +649,20 @@ fn coming_and_going_among_virtual_threads_harms_nothing() {
         let program = java.arg("5000").arg(file("stop")).start();
         let pid = program.pid().to_string();
         wait_until("virtual threads", || has_thread(program.pid(), "ForkJoinPool-1-"));
+        let port = free_port();
         let options = format!(
-            "include=virtual,retransform=even-running,leaves=keep,overhead=off,port=off,logs={}",
+            "include=virtual,retransform=even-running,leaves=keep,overhead=off,port={port},logs={}",
             file("logs").display()
         );
-        for _ in 0..8 {
+        for number in 1..=8 {
             succeeds(&["attach", &pid, &options]);
             std::thread::sleep(Duration::from_millis(100));
+            if number == 8 {
+                // Each time may be shorter than the threads take from one call to the next.
+                wait_until("calls", || {
+                    tprofiler_json(port, &["status"])["calls_seen"].as_u64() > Some(0)
+                });
+            }
             succeeds(&["detach", &pid]);
         }
         fs::write(file("stop"), "").expect("a file");
