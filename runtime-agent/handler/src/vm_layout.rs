@@ -116,6 +116,8 @@ pub struct Method {
     pub pool: usize,
     /// `ConstMethod::_method_idnum`.
     pub number: usize,
+    /// `ConstMethod::_orig_method_idnum`, if it was found.
+    pub original_number: Option<usize>,
     /// Size of a `ConstMethod`, behind which is the bytecode.
     pub constant_size: usize,
     /// `ConstantPool::_pool_holder`.

@@ -96,6 +96,7 @@ fn layout(low: usize) -> Layout {
             constant: 8,
             pool: 8,
             number: 16,
+            original_number: Some(18),
             constant_size: 48,
             holder: 24,
             ids: 400,

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::ffi::{CStr, c_char, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use sampling_handler::memory::{Memory as _, Process};
 use sampling_handler::vm_layout::{
     Anchor, Blob, CodeCache, Compiled, HEAPS, Layout, Metadata, Method, Number, Start,
 };
@@ -13,6 +14,8 @@ use super::NoSamples;
 
 /// The first JDK whose packed numbers leave zero bytes out.
 const PACKED_WITHOUT_ZERO: u32 = 20;
+/// How many methods show where a field is.
+const MANY: usize = 50;
 
 /// A field: its offset, or the address of a static one.
 #[derive(Clone, Copy)]
@@ -163,6 +166,7 @@ impl Tables {
             constant: self.offset("Method", "_constMethod")?,
             pool: self.offset("ConstMethod", "_constants")?,
             number: self.offset("ConstMethod", "_method_idnum")?,
+            original_number: None,
             constant_size: *size,
             holder: self.offset("ConstantPool", "_pool_holder")?,
             ids: self.offset("InstanceKlass", "_methods_jmethod_ids")?,
@@ -256,6 +260,25 @@ impl Tables {
         let counted = self.optional("Thread", "_allocated_bytes")?;
         Some([counted, of_buffer("_start")?, of_buffer("_top")?])
     }
+}
+
+/// Where a `ConstMethod` has `_orig_method_idnum`, which HotSpot's tables leave out; from the methods of a class that
+/// has many. Of each method that is no old version it equals `_method_idnum`, and no other field does. `None` if that
+/// is not so.
+pub(super) fn original_number(method: &Method, ids: &[usize]) -> Option<usize> {
+    let constants = ids.iter().map(|id| {
+        let method_address = Process.pointer(*id)?;
+        Process.pointer(method_address + method.constant)
+    });
+    let constants: Vec<usize> = constants.collect::<Option<_>>()?;
+    let number_at = |constant: &usize, at: usize| Process.short(constant + at);
+    let is_same = |at: &usize| {
+        constants.iter().all(|constant| {
+            number_at(constant, *at).is_some_and(|n| number_at(constant, method.number) == Some(n))
+        })
+    };
+    let mut same = (method.number + 2..method.constant_size).step_by(2).filter(is_same);
+    same.next().filter(|_| constants.len() >= MANY && same.next().is_none())
 }
 
 fn not_said(what: &str) -> NoSamples {

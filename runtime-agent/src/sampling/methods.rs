@@ -12,6 +12,7 @@ use jvmti_bindings::env::{JniEnv, Jvmti};
 use jvmti_bindings::prelude::jni;
 use log_format::descriptor::class_name;
 
+use crate::jvm::java_threads;
 use crate::stderr::message;
 
 /// Most ids that are noted.
@@ -235,6 +236,15 @@ impl Methods {
             })
         }
     }
+}
+
+/// The ids of the methods of java.lang.Thread.
+pub(super) fn of_thread(jvmti: &Jvmti, jni: &JniEnv) -> Option<Vec<usize>> {
+    let _frame = jni.push_local_frame(16);
+    let thread = jvmti.get_current_thread().ok()?;
+    // SAFETY: live references of this thread.
+    let ids = unsafe { jvmti.get_class_methods(java_threads::thread_class(jni, thread)) }.ok()?;
+    Some(ids.into_iter().map(|id| id.expose_provenance()).collect())
 }
 
 /// Deletes a weak reference that was made here.

@@ -19,6 +19,7 @@ use sampling_handler::vm_layout::Layout;
 use sampling_handler::walk::{End, Frame, Frames, MAX_FRAMES, Walk};
 
 use super::NoSamples;
+use super::own_stack::newest_id;
 use super::paused_waits::PausedWaits;
 use super::random_walks::RandomWalks;
 use super::thread_list::{ListedThread, ThreadList};
@@ -527,7 +528,7 @@ fn compare_one(thread: &ListedThread<'_, '_>, layout: &Layout, jvmti: &Jvmti) ->
     if clock::cpu_ns_of(clock_of(thread.os_id)) != before_ns || !thread.is_alive() {
         return None;
     }
-    let said: Vec<usize> = said.iter().map(|frame| frame.method.addr()).collect();
+    let said: Vec<usize> = said.iter().map(|frame| newest_id(Some(layout), frame.method)).collect();
     let frames: Vec<usize> = frames.iter().map(|frame| frame.id()).collect();
     Some(if frames == said {
         Compared::Same

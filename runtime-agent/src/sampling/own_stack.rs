@@ -10,6 +10,7 @@ use sampling_handler::load;
 use sampling_handler::memory::Process;
 use sampling_handler::queue::MAX_SHADOW;
 use sampling_handler::signal;
+use sampling_handler::vm_layout::Layout;
 use sampling_handler::walk::{End, Frame, Frames, MAX_FRAMES, Walk};
 
 use crate::jvm::java_threads;
@@ -98,9 +99,16 @@ unsafe fn said_stack_of(jvmti: &Jvmti, thread: jni::jthread) -> Option<(End, Vec
     // SAFETY: the caller guarantees it.
     let said = unsafe { jvmti.get_stack_trace(thread, 0, most) }.ok()?;
     let frame = |frame: &jvmti::jvmtiFrameInfo| {
-        Frame::new(frame.method.addr(), i32::try_from(frame.location).unwrap_or(-1))
+        let id = newest_id(signal::layout(), frame.method);
+        Frame::new(id, i32::try_from(frame.location).unwrap_or(-1))
     };
     Some((End::Whole, said.iter().map(frame).collect()))
+}
+
+/// The id by which a method on a stack is known, whose id the JVM said.
+pub(super) fn newest_id(layout: Option<&Layout>, method: jni::jmethodID) -> usize {
+    let id = method.expose_provenance();
+    layout.map_or(id, |layout| layout.method.newest_id(&Process, id))
 }
 
 /// `None` if there is no memory.

@@ -22,7 +22,9 @@ use super::off_cpu::{GoneThread, OffCpu, OffCpuTime, ThreadNow};
 use super::random_walks::RandomWalks;
 use super::thread_list::ThreadList;
 use super::thread_names::ThreadNames;
-use super::{NoSamples, debug_info, methods, off_cpu, process_timer, rings, signals, threads};
+use super::{
+    NoSamples, debug_info, hotspot, methods, off_cpu, process_timer, rings, signals, threads,
+};
 use crate::allocations;
 use crate::instrument::statement_probes;
 use crate::jvm::error::JvmError;
@@ -190,7 +192,7 @@ impl<'j> Sampler<'j> {
         self.cap.begin();
         let spent = cost::own_and_process_ns();
         self.began.get_or_insert(spent);
-        let config = configure(&tables, self.jvmti)?;
+        let config = configure(&tables, self.jvmti, self.jni)?;
         // Of an earlier attachment.
         while QUEUE.take(|_, _, _| ()) {}
         self.names.clear();
@@ -510,7 +512,7 @@ pub(crate) fn stop_all(jvmti: &Jvmti) {
 }
 
 /// Tells the handler where everything is, once for the life of the process.
-fn configure(tables: &Tables, jvmti: &Jvmti) -> Result<&'static Config, NoSamples> {
+fn configure(tables: &Tables, jvmti: &Jvmti, jni: &JniEnv) -> Result<&'static Config, NoSamples> {
     static CONFIG: OnceLock<Config> = OnceLock::new();
     if !QUEUE.has_memory() {
         let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
@@ -530,6 +532,11 @@ fn configure(tables: &Tables, jvmti: &Jvmti) -> Result<&'static Config, NoSample
         let layout = layout.and_then(|layout| match cfg!(target_arch = "x86_64") {
             true => Ok(layout),
             false => Err(not_said("how its frames look on this processor")),
+        });
+        let layout = layout.map(|mut layout| {
+            let ids = methods::of_thread(jvmti, jni).unwrap_or_default();
+            layout.method.original_number = hotspot::original_number(&layout.method, &ids);
+            layout
         });
         if let Err(missing) = &layout {
             message!("cpu: {missing}: samples have no Java stacks");
