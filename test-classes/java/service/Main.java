@@ -43,6 +43,7 @@ public final class Main {
             if (line.equals("collect")) {
                 // Old versions of classes that were changed go only with a full collection.
                 System.gc();
+                trim();
                 own = " jvm " + ownKilobytes();
             }
             System.out.println(service.counts() + own);
@@ -54,17 +55,29 @@ public final class Main {
     /** What native memory tracking says is committed, heap and classes included. */
     private static String ownKilobytes() {
         try {
-            ObjectName commands = new ObjectName("com.sun.management:type=DiagnosticCommand");
-            Object told = ManagementFactory.getPlatformMBeanServer().invoke(
-                    commands,
-                    "vmNativeMemory",
-                    new Object[] {new String[] {"summary"}},
-                    new String[] {String[].class.getName()});
-            Matcher total = Pattern.compile("Total:.* committed=(\\d+)KB").matcher((String) told);
+            Object[] summary = {new String[] {"summary"}};
+            String told = ask("vmNativeMemory", summary, String[].class.getName());
+            Matcher total = Pattern.compile("Total:.* committed=(\\d+)KB").matcher(told);
             return total.find() ? total.group(1) : "unknown";
         } catch (JMException e) {
             return "unknown";
         }
+    }
+
+    /** Gives back to the system what the C library keeps of freed memory, if this JVM can. */
+    private static void trim() {
+        try {
+            ask("systemTrimNativeHeap", new Object[0]);
+        } catch (JMException e) {
+            // JDK 11 cannot.
+        }
+    }
+
+    private static String ask(String command, Object[] arguments, String... types)
+            throws JMException {
+        ObjectName commands = new ObjectName("com.sun.management:type=DiagnosticCommand");
+        return (String) ManagementFactory.getPlatformMBeanServer()
+                .invoke(commands, command, arguments, types);
     }
 
     private String counts() {
