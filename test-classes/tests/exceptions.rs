@@ -1,11 +1,15 @@
 //! Exceptions that leave methods are counted by class, with examples.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
 use std::path::Path;
+use std::thread::sleep;
+use std::time::Duration;
 
 use log_format::rows::{ExceptionRow, counter};
 use test_classes::{
-    ExceptionExample, Java, Jdk, Profile, classes, exception_examples, jdks, jdks_from, rows,
+    ExceptionExample, Java, Jdk, Profile, classes, exception_examples, has_thread, jdks, jdks_from,
+    rows, tprofiler_text, wait_until,
 };
 
 /// Exceptions that left a method: all, and those that began there; by method and class.
@@ -133,5 +137,28 @@ fn without_the_option_nothing_is_counted() {
         assert!(exception_examples(&profile.folder).is_empty(), "{jdk}");
         let thrown = profile.counts.iter().any(|(_, counts)| counts.throws > 0);
         assert!(thrown, "{jdk}: exceptional exits are counted all the same");
+    }
+}
+
+/// A program that throws while the agent attaches has no example from before stacks can be walked.
+#[test]
+fn examples_of_an_attach_have_stacks() {
+    for jdk in jdks() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let (stop, logs) = (folder.path().join("stop"), folder.path().join("logs"));
+        let java = Java::new(jdk).main(classes(), "programs.Busy");
+        let mut running = java.arg("2").arg(&stop).arg("5").start();
+        wait_until("it throws", || running.is_running() && has_thread(running.pid(), "worker-1"));
+        let options = format!("include=programs.Busy$Worker,port=off,logs={}", logs.display());
+        tprofiler_text(&["attach", &running.pid().to_string(), &options]);
+        sleep(Duration::from_secs(2));
+        fs::write(&stop, "").expect("a file");
+        assert_eq!(running.wait().status, Some(0), "{jdk}");
+        let examples = exception_examples(&Profile::only_run(&logs).folder);
+        assert!(!examples.is_empty(), "{jdk}");
+        for example in examples {
+            let has_run = example.frames.iter().any(|frame| frame == "programs.Busy$Runner.run");
+            assert!(has_run, "{jdk}: {example:?}");
+        }
     }
 }

@@ -308,3 +308,28 @@ fn a_deadlock_outlives_a_pause() {
         assert!(told >= before, "{jdk}: {told} of {before} s");
     });
 }
+
+/// Where the walker of stacks is off, as on arm64, the JVM says where a thread waits.
+#[test]
+fn waits_have_stacks_without_the_walker() {
+    for jdk in ends_of_jdks() {
+        let logs = tempfile::tempdir().expect("a temporary folder");
+        let options =
+            format!("include=programs,port=off,logs={},debug=fails:walker", logs.path().display());
+        let java = Java::new(jdk).agent(&options).main(classes(), "programs.Contended");
+        let finished = java.args(["20", "2", "20"]).run();
+        assert_eq!(finished.status, Some(0), "{jdk}: {}", finished.stderr);
+        let lines: Vec<&str> = finished.stderr.lines().collect();
+        let is_told = |line: &&str| line.ends_with(": samples have no Java stacks");
+        assert!(lines.len() == 1 && lines.iter().all(is_told), "{jdk}: {lines:?}");
+        let waits = lock_waits(&Profile::only_run(logs.path()).folder);
+        let [_, _, (_, kind, class, method), ..] = LOCKS;
+        let is_array = |wait: &&LockWait| (wait.kind, &*wait.class) == (kind, class);
+        let of_array: Vec<_> = waits.iter().filter(is_array).collect();
+        assert!(!of_array.is_empty(), "{jdk}: {waits:?}");
+        for wait in of_array {
+            assert_eq!(wait.frames.last().map(String::as_str), Some(method), "{jdk}: {wait:?}");
+            assert!(wait.frames[0].contains("Thread.run"), "{jdk}: {wait:?}");
+        }
+    }
+}

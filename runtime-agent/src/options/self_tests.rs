@@ -46,10 +46,12 @@ pub enum Trick {
     MountEvents,
     /// The count of a thread's allocated bytes is where HotSpot's tables say.
     AllocatedBytes,
+    /// Frames look as the walker of stacks expects.
+    Walker,
 }
 
 impl Trick {
-    const ALL: [(Self, &'static str); 7] = [
+    const ALL: [(Self, &'static str); 8] = [
         (Self::ProbeClass, "probe-class"),
         (Self::CompiledOut, "compiled-out"),
         (Self::CallSite, "call-site"),
@@ -57,6 +59,7 @@ impl Trick {
         (Self::MountExtension, "mount-extension"),
         (Self::MountEvents, "mount-events"),
         (Self::AllocatedBytes, "allocated-bytes"),
+        (Self::Walker, "walker"),
     ];
 }
 

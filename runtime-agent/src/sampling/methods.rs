@@ -23,6 +23,7 @@ const STRIDE: usize = 8;
 /// How many ids are noted, or wait for it. The JVM keeps an id for ever, so no more than [`MOST`] are asked for.
 static NOTED: AtomicUsize = AtomicUsize::new(0);
 static IS_FULL_TOLD: AtomicBool = AtomicBool::new(false);
+static IS_WANTED: AtomicBool = AtomicBool::new(false);
 static IS_ON: AtomicBool = AtomicBool::new(false);
 /// Classes that were prepared and are not noted yet.
 static PREPARED: Mutex<Vec<Class>> = Mutex::new(Vec::new());
@@ -59,6 +60,16 @@ impl Class {
         NOTED.fetch_add(ids.len(), Ordering::Relaxed);
         Some(Self { weak: weak.expose_provenance(), ids })
     }
+}
+
+/// There will be samples, so methods will have names.
+pub(super) fn want() {
+    IS_WANTED.store(true, Ordering::Relaxed);
+}
+
+/// Whether methods have names, or will have them when they are written.
+pub(super) fn are_named() -> bool {
+    IS_WANTED.load(Ordering::Relaxed)
 }
 
 /// Stops noting classes, without touching what is noted.
@@ -113,6 +124,7 @@ pub(super) struct Methods {
 impl Methods {
     /// Classes are noted from now on, and those that are loaded already.
     pub(super) fn begin(&mut self, jvmti: &Jvmti, jni: &JniEnv) {
+        want();
         if IS_ON.swap(true, Ordering::AcqRel) {
             return;
         }
@@ -130,6 +142,7 @@ impl Methods {
     /// Forgets everything.
     pub(super) fn end(&mut self, jni: &JniEnv) {
         IS_ON.store(false, Ordering::Release);
+        IS_WANTED.store(false, Ordering::Relaxed);
         self.take_prepared();
         for weak in self.classes.keys() {
             delete(jni, *weak);

@@ -13,6 +13,7 @@ use sampling_handler::signal;
 use sampling_handler::vm_layout::Layout;
 use sampling_handler::walk::{End, Frame, Frames, MAX_FRAMES, Walk};
 
+use super::methods;
 use crate::jvm::java_threads;
 use crate::sampling::threads::java_thread_of;
 
@@ -41,7 +42,11 @@ impl OwnStack {
                 java_threads::note_virtual_name(number);
                 said_stack()?
             }
-            None => walked_stack(java_thread)?,
+            None => match walk_of(java_thread) {
+                Some(walk) => walked_stack(walk)?,
+                None if methods::are_named() => said_stack()?,
+                None => (End::Off, Vec::new()),
+            },
         };
         Some(Self { end, frames, shadow })
     }
@@ -71,20 +76,24 @@ impl OwnStack {
     }
 }
 
-/// The stack of the calling thread, whose `JavaThread` is this; `None` if there is no memory.
-fn walked_stack(java_thread: usize) -> Option<(End, Vec<Frame>)> {
+/// A walk of the calling thread's stack, whose `JavaThread` is this; `None` if the walker cannot walk, or not yet.
+fn walk_of(java_thread: usize) -> Option<Walk<'static, Process>> {
+    signal::layout()
+        .filter(|_| java_thread != 0 && load::is_guarded())
+        .and_then(|layout| Walk::of_waiting(Process, layout, java_thread))
+}
+
+/// What a walk finds; `None` if there is no memory.
+fn walked_stack(walk: Walk<'_, Process>) -> Option<(End, Vec<Frame>)> {
     let mut slots = [const { MaybeUninit::uninit() }; MAX_FRAMES];
     let mut frames = Frames::new(&mut slots);
-    let walk = signal::layout()
-        .filter(|_| java_thread != 0 && load::is_guarded())
-        .and_then(|layout| Walk::of_waiting(Process, layout, java_thread));
-    let end = walk.map_or(End::Off, |walk| walk.run(&mut frames));
+    let end = walk.run(&mut frames);
     let words = copied(frames.words())?;
     Some((end, words.into_iter().map(Frame::from_word).collect()))
 }
 
-/// The stack of the calling virtual thread, as the JVM says it: most of its frames may still be where they were while
-/// it was not mounted, and the walker does not see them.
+/// The stack of the calling thread, as the JVM says it. Most frames of a virtual thread may still be where they were
+/// while it was not mounted, and the walker does not see them.
 fn said_stack() -> Option<(End, Vec<Frame>)> {
     let jvmti = java_threads::get_jvmti()?;
     let thread = jvmti.get_current_thread().ok()?;
@@ -102,7 +111,8 @@ unsafe fn said_stack_of(jvmti: &Jvmti, thread: jni::jthread) -> Option<(End, Vec
         let id = newest_id(signal::layout(), frame.method);
         Frame::new(id, i32::try_from(frame.location).unwrap_or(-1))
     };
-    Some((End::Whole, said.iter().map(frame).collect()))
+    let end = if said.len() < MAX_FRAMES { End::Whole } else { End::Deep };
+    Some((end, said.iter().map(frame).collect()))
 }
 
 /// The id by which a method on a stack is known, whose id the JVM said.

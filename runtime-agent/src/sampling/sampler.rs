@@ -106,6 +106,7 @@ pub(crate) struct Sampler<'j> {
     /// Walks from random registers, for a test, and how many there were.
     random: Option<RandomWalks>,
     random_walks: u64,
+    can_walk: bool,
     /// Stacks that the walker's test compared.
     compared: usize,
     has_stacks: bool,
@@ -117,17 +118,18 @@ pub(crate) struct Sampler<'j> {
 }
 
 impl<'j> Sampler<'j> {
-    /// A sampler that is off; `None` if the options ask for no samples, and `engine` is what they ask for. Only a test
-    /// sets `walks_at_random`.
+    /// A sampler that is off; `None` if the options ask for no samples, and `engine` is what they ask for. Only tests
+    /// walk at random, or not at all.
     pub(crate) fn new(
         jvmti: &'j Jvmti,
         jni: &'j JniEnv,
         options: SamplingOptions,
         engine: Option<Chosen>,
-        walks_at_random: bool,
+        (walks_at_random, can_walk): (bool, bool),
     ) -> Option<Self> {
         let SamplingOptions { cpu, wall, cap, .. } = options;
         let (engine, interval) = engine.zip(cpu)?;
+        methods::want();
         let mut native = NativeCode::take();
         if walks_at_random {
             native.want();
@@ -155,6 +157,7 @@ impl<'j> Sampler<'j> {
             looks: 0,
             random: walks_at_random.then(RandomWalks::new),
             random_walks: 0,
+            can_walk,
             compared: 0,
             has_stacks: false,
             gone: Vec::new(),
@@ -192,7 +195,7 @@ impl<'j> Sampler<'j> {
         self.cap.begin();
         let spent = cost::own_and_process_ns();
         self.began.get_or_insert(spent);
-        let config = configure(&tables, self.jvmti, self.jni)?;
+        let config = configure(&tables, (self.jvmti, self.jni), self.can_walk)?;
         // Of an earlier attachment.
         while QUEUE.take(|_, _, _| ()) {}
         self.names.clear();
@@ -512,7 +515,11 @@ pub(crate) fn stop_all(jvmti: &Jvmti) {
 }
 
 /// Tells the handler where everything is, once for the life of the process.
-fn configure(tables: &Tables, jvmti: &Jvmti, jni: &JniEnv) -> Result<&'static Config, NoSamples> {
+fn configure(
+    tables: &Tables,
+    (jvmti, jni): (&Jvmti, &JniEnv),
+    can_walk: bool,
+) -> Result<&'static Config, NoSamples> {
     static CONFIG: OnceLock<Config> = OnceLock::new();
     if !QUEUE.has_memory() {
         let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
@@ -529,7 +536,7 @@ fn configure(tables: &Tables, jvmti: &Jvmti, jni: &JniEnv) -> Result<&'static Co
         let layout = jdk::version(jvmti).ok_or_else(|| not_said("its version"));
         let layout = layout.and_then(|version| tables.layout(version));
         // The walker knows frames of x86-64 only.
-        let layout = layout.and_then(|layout| match cfg!(target_arch = "x86_64") {
+        let layout = layout.and_then(|layout| match can_walk && cfg!(target_arch = "x86_64") {
             true => Ok(layout),
             false => Err(not_said("how its frames look on this processor")),
         });

@@ -27,7 +27,7 @@ use crate::jvm::probe_class::ProbeClass;
 use crate::jvm::virtual_threads;
 use crate::options::CpuShare;
 use crate::options::retransform::Retransform;
-use crate::options::{Fault, SamplingOptions, TestOptions};
+use crate::options::{Fault, SamplingOptions, TestOptions, Trick};
 use crate::overhead::controller::{OverheadController, Parts};
 use crate::probe::{self, mounts};
 use crate::request::{Answer, Asked, Found, Reply, Request, Requests, Status, Top};
@@ -94,6 +94,7 @@ impl<'j> AgentLoop<'j> {
     pub(crate) fn new(parts: AgentLoopParts<'j>) -> Self {
         let AgentLoopParts { jvmti, jni, probe_class, tests, .. } = parts;
         let methods = Methods::all();
+        let can_walk = !tests.pretend.fails(Trick::Walker);
         Self {
             jni,
             retransform: parts.retransform,
@@ -117,7 +118,7 @@ impl<'j> AgentLoop<'j> {
                 jni,
                 parts.sampling,
                 parts.engine,
-                tests.fault == Fault::Walks,
+                (tests.fault == Fault::Walks, can_walk),
             ),
             tasks: Tasks::default(),
         }
