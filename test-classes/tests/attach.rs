@@ -446,6 +446,7 @@ fn expect_report(output: &Output, folder: &Path, jdk: &Jdk) {
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{jdk}: {stderr}");
     assert!(report.contains("programs.Phases$Work.outer(int)"), "{jdk}: {report}");
+    assert!(stderr.contains("more reports: analyze "), "{jdk}: {stderr}");
     expect_calls(&Profile::only_run(&folder.join("logs")), 200, jdk);
 }
 

@@ -109,7 +109,10 @@ pub(super) fn profile(
     }
     let status = command.status();
     match status.map_err(FileError::at(analyze))?.code() {
-        Some(0) => Ok(ExitCode::SUCCESS),
+        Some(0) => {
+            eprintln!("tprofiler: more reports: analyze {} [OPTIONS]", run.display());
+            Ok(ExitCode::SUCCESS)
+        }
         _ => Ok(ExitCode::FAILURE),
     }
 }

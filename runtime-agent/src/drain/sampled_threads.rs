@@ -94,7 +94,8 @@ impl SampledThreads {
         let starts = |prefixes: &[&str]| prefixes.iter().any(|prefix| name.starts_with(prefix));
         if seen.is_java {
             // The application may name its threads as it likes.
-            let is_of_vm = ["Signal Dispatcher", "Notification Thread"].contains(&name);
+            let is_of_vm =
+                ["Signal Dispatcher", "Notification Thread", "Attach Listener"].contains(&name);
             return if is_of_vm { "[vm]" } else { "[no Java]" };
         }
         if name.starts_with("tprofiler") {

@@ -131,6 +131,10 @@ impl Include {
 
     /// Keeps a name if it is among the nearest.
     fn offer(&self, name: &str) {
+        // Of lambdas and proxies: nobody means them.
+        if name.contains("$$") {
+            return;
+        }
         let how_near = how_near(&self.wanted, name);
         if how_near == 0 {
             return;
@@ -222,6 +226,7 @@ mod tests {
             "com/shop/Cart",
             "org/other/Invoice",
             "com/shop/Shelf",
+            "com/shop/Order$$Lambda/0x00007f7a6c001000",
         ];
         for (include, nearest) in [
             ("com.shpo", "com.shop.Order, com.shop.dao.OrderDao, com.shop.Cart"),
