@@ -218,7 +218,7 @@ fn notes_are_at_the_end_if_they_are_asked_for() {
     let logs = busy();
     let unwrapped = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
     let short = logs.analyze(&["logs"]).quiet();
-    let (_, end) = short.split_once("\nWhat is missing; --notes has 27 notes\n\n").unwrap();
+    let (_, end) = short.split_once("\nWhat is missing; all notes (27): --notes\n\n").unwrap();
     for flaw in [
         "1,234 recorded calls dropped",
         "12 calls not counted: out of memory",

@@ -107,7 +107,7 @@ fn throttled_methods_take_one_line_at_the_top_and_one_at_the_end_without_notes()
         }
         let (head, rest) = report(&[]);
         assert!(head.ends_with(&format!("{line}--notes")), "{args:?}: {head}");
-        let flaws = "\nWhat is missing; --notes has 13 notes\n\n  2 classes were not instrumented, all \
+        let flaws = "\nWhat is missing; all notes (13): --notes\n\n  2 classes were not instrumented, all \
                      or part of the time\n  10 methods were throttled, all or part of the time; ";
         assert!(rest.contains(flaws) && !rest.contains("took about"), "{args:?}: {rest}");
     }

@@ -83,8 +83,7 @@ pub fn at_end(report: &Report, missing: &InText, out: &mut dyn Write) -> io::Res
     } else if flaws.is_empty() {
         (format!("{}: --notes", plural(all, "note", "notes")), flaws)
     } else {
-        let all = plural(all, "note", "notes");
-        (format!("What is missing; --notes has {all}"), flaws)
+        (format!("What is missing; all notes ({all}): --notes"), flaws)
     };
     writeln!(out)?;
     heading(out, &title)?;

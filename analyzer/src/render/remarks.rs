@@ -185,8 +185,9 @@ pub(super) fn cut(found: &[CutInRun], runs: usize, zone: &Zone) -> Vec<String> {
         let place = if runs == 1 { String::new() } else { format!(" in run {run}") };
         if let Some((end_ns, last_ns)) = cut.statistics_end {
             lines.push(format!(
-                "method statistics{place} end at {}, {} before the last recorded call: the JVM was killed, still \
-                 runs, or stats.csv was cut; --above 0ns takes the figures from recorded calls",
+                "method statistics{place} end at {}, {} before the last recorded call: the JVM still runs (tprofiler \
+                 flush writes them now) or was killed, or stats.csv was cut; --above 0ns takes the figures from \
+                 recorded calls",
                 zone.text(end_ns),
                 duration(last_ns - end_ns)
             ));
