@@ -202,7 +202,8 @@ fn rings_take_little_memory() {
             logs.display()
         );
         let java = Java::new(jdk).agent(&options).main(classes(), "programs.Busy");
-        let running = java.arg("60").arg(&stop).start();
+        // Its threads rest most of the time.
+        let running = java.arg("60").arg(&stop).arg("200").start();
         let pid = running.pid();
         wait_until("threads have timers", || timers(pid) > 60);
         let status = tprofiler_json(port, &["status"]);

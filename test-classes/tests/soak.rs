@@ -118,7 +118,7 @@ fn tprofiler(arguments: &[&str]) -> u64 {
 }
 
 /// Cycles in which the allocator fills its pools.
-const FILLS: usize = 8;
+const FILLS: usize = 5;
 
 /// Sends commands to the agent while the service is under load.
 fn while_loaded(
@@ -188,7 +188,7 @@ fn median(values: &mut [u64]) -> u64 {
 #[allow(clippy::too_many_lines, reason = "one scenario told in order")]
 fn a_service_runs_on_while_the_agent_comes_and_goes() {
     let seconds: f64 =
-        std::env::var("SOAK_SECONDS").map_or(60.0, |text| text.parse().expect("a number"));
+        std::env::var("SOAK_SECONDS").map_or(30.0, |text| text.parse().expect("a number"));
     // Of each part of a cycle.
     let part = if seconds > 60.0 { 2.0 } else { 1.0 };
     let jdk = jdks().last().expect("a JDK");

@@ -74,7 +74,7 @@ fn survive(jdk: &Jdk, collector: &str, time: Duration) {
 fn programs_survive_sampling_at_the_highest_rate() {
     for (jdk, collector) in jdks().iter().zip(COLLECTORS.into_iter().skip(1)) {
         let collector = if has(jdk, collector) { collector } else { "Serial" };
-        survive(jdk, collector, Duration::from_secs(6));
+        survive(jdk, collector, Duration::from_secs(4));
     }
 }
 
