@@ -11,6 +11,8 @@ use super::Account;
 const SHARDS: usize = 64;
 /// An empty shard whose table has more bytes than this gives them back.
 const KEPT: usize = 4_096;
+/// A table with room for this many times its values gives half of that or more back.
+const TOO_LARGE: usize = 8;
 
 /// Spreads consecutive numbers.
 #[derive(Debug, Default)]
@@ -126,8 +128,29 @@ impl<V> Sharded<V> {
         if table.values.is_empty() && table.bytes > KEPT {
             self.account.give(table.bytes);
             *table = Table::new();
+        } else if table.values.capacity() / TOO_LARGE > table.values.len() {
+            self.shrink(&mut table);
         }
         Some(value)
+    }
+
+    /// Moves the values into a smaller table, if there is memory for one, but never so small that it is kept when it is
+    /// empty.
+    fn shrink(&self, table: &mut Table<V>) {
+        let room = (2 * table.values.len()).max(KEPT / size_of::<(u64, V)>() + 1);
+        if table.values.capacity() < 2 * room {
+            return;
+        }
+        let mut smaller = Table::new();
+        if smaller.values.try_reserve(room).is_err() {
+            return;
+        }
+        let bytes = table_bytes::<V>(smaller.values.capacity());
+        if self.account.take(bytes) {
+            self.account.give(table.bytes);
+            smaller.values.extend(table.values.drain());
+            *table = Table { bytes, ..smaller };
+        }
     }
 
     /// Changes the value with this number, if there is one.
@@ -260,7 +283,14 @@ mod tests {
         }
         let full = map.account.bytes() - before;
         assert!((4_100_000..12_000_000).contains(&full), "{full}");
-        for number in 0..100_000 {
+        // Few that stay keep little memory.
+        for number in (0..100_000).filter(|number| number % 100 != 0) {
+            assert!(map.remove(number).is_some());
+        }
+        let few = map.account.bytes() - before;
+        assert!(few < full / 8, "{few} of {full}");
+        for number in (0..100_000).step_by(100) {
+            map.change(number, |value| value[0] = 1);
             assert!(map.remove(number).is_some());
         }
         assert_eq!(map.account.bytes(), 0);
