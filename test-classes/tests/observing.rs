@@ -410,6 +410,8 @@ fn each_method_has_one_state() {
                 "no class with probes has methods that java.lang.String names; such a class is excluded, no include \
                  matches it",
             ),
+            ("midle", "no class with probes has methods that midle names; nearest: middle"),
+            ("Wrok", "no class with probes has methods that Wrok names; nearest: Work"),
             ("**.nothing", "no class with probes has methods that **.nothing names"),
             (
                 "programs.Phases$Work.midle",

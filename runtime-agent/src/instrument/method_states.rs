@@ -32,6 +32,8 @@ pub(crate) struct MethodStates {
     pub more_others: usize,
     /// Classes that could not be retransformed yet.
     pub postponed: Vec<Postponed>,
+    /// If the pattern is one name and nothing has it: simple names of classes and methods that are like it.
+    pub nearest: Vec<String>,
     /// If the pattern is a class of which something is known and no method of it: instrumented methods with similar
     /// names.
     pub similar: Option<Vec<String>>,
@@ -56,8 +58,20 @@ impl MethodStates {
             return states;
         }
         let Ok(longer) = Pattern::parse(&format!("**.{pattern}")) else { return states };
-        let of_longer = Self::find_named(&longer, of, between);
-        if of_longer.is_empty() { states } else { of_longer }
+        let of_longer = Self::find_named(&longer, of, &mut between);
+        if !of_longer.is_empty() {
+            return of_longer;
+        }
+        let mut names = BTreeSet::new();
+        if !pattern.as_str().contains('.') {
+            of.methods.for_each(between, |_, method| {
+                let class = method.class.name.rsplit(['.', '$']).next().unwrap_or_default();
+                let near =
+                    [class, &method.name].into_iter().filter(|n| how_near(pattern.as_str(), n) > 0);
+                names.extend(near.map(str::to_owned));
+            });
+        }
+        Self { nearest: similar(pattern.as_str(), names), ..states }
     }
 
     fn find_named(pattern: &Pattern, of: &Sources<'_>, between: impl FnMut()) -> Self {
@@ -105,11 +119,17 @@ impl MethodStates {
             others: others.into_iter().take(MOST).collect(),
             named,
             similar: is_known.then(|| similar(name, siblings)),
+            // Any class may have a method of a name without a class.
             postponed: postponed
                 .iter()
-                .filter(|class| pattern.class(&class.class) != ClassMatch::None)
+                .filter(|postponed| match pattern.class(&postponed.class) {
+                    ClassMatch::AllMethods => true,
+                    ClassMatch::SomeMethods => !["", "**"].contains(&class),
+                    ClassMatch::None => false,
+                })
                 .cloned()
                 .collect(),
+            nearest: Vec::new(),
         }
     }
 
@@ -123,17 +143,15 @@ impl MethodStates {
             let excluded = why_excluded();
             let excluded =
                 excluded.map_or_else(String::new, |why| format!("; such a class is {why}"));
-            format!("no class with probes has methods that {pattern} names{excluded}")
+            let nearest = after_nearest(&self.nearest);
+            format!("no class with probes has methods that {pattern} names{nearest}{excluded}")
         })
     }
 
     /// The hint if the pattern's class is known.
     fn hint_of_class(&self, pattern: &Pattern) -> Option<String> {
         let (class, name) = pattern.as_str().rsplit_once('.')?;
-        let nearest = match self.similar.as_ref()?.join(", ") {
-            none if none.is_empty() => none,
-            names => format!("; nearest: {names}"),
-        };
+        let nearest = after_nearest(self.similar.as_ref()?);
         Some(format!("{class} has no method {name}{nearest}"))
     }
 
@@ -144,6 +162,10 @@ impl MethodStates {
             && self.others.is_empty()
             && self.postponed.is_empty()
     }
+}
+
+fn after_nearest(names: &[String]) -> String {
+    if names.is_empty() { String::new() } else { format!("; nearest: {}", names.join(", ")) }
 }
 
 /// The names that are like one, the nearest first.
