@@ -81,3 +81,28 @@ fn recorded_calls_that_are_gone_are_counted() {
     let json = logs.analyze(&["logs", "--format", "json"]).json();
     assert_eq!(json["missing"]["cut_short"][0]["recorded_calls_gone"], 10);
 }
+
+/// Of the agent's own logs: other programs need not write counters.
+#[test]
+fn counters_that_are_gone_are_said() {
+    let frozen = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/frozen/v1/before");
+    let run = std::fs::read_dir(frozen).unwrap().next().unwrap().unwrap().path();
+    let logs = Logs::new();
+    let copy = logs.root().join("logs");
+    std::fs::create_dir_all(&copy).unwrap();
+    for file in std::fs::read_dir(run).unwrap().flatten() {
+        std::fs::copy(file.path(), copy.join(file.file_name())).unwrap();
+    }
+    let report = logs.analyze(&["logs", "--notes"]).quiet();
+    assert!(!report.contains("no counters"), "{report}");
+    for file in std::fs::read_dir(&copy).unwrap().flatten() {
+        if file.file_name().to_string_lossy().contains(".counters.csv") {
+            std::fs::remove_file(file.path()).unwrap();
+        }
+    }
+    let report = logs.analyze(&["logs", "--notes"]).quiet();
+    assert!(report.contains("no counters: a counters.csv was cut or deleted"), "{report}");
+    let json = logs.analyze(&["logs", "--format", "json"]).json();
+    let without = &json["missing"]["cut_short"][0]["intervals_without_counters"];
+    assert!(without.as_u64() > Some(0), "{json}");
+}

@@ -254,6 +254,7 @@ struct JsonCut<'r> {
     statistics_to: Option<String>,
     last_recorded_call: Option<String>,
     recorded_calls_gone: u64,
+    intervals_without_counters: u64,
 }
 
 #[derive(Serialize)]
@@ -326,6 +327,7 @@ impl<'r> JsonMissing<'r> {
             statistics_to: cut.statistics_end.map(|(end_ns, _)| utc_text(end_ns)),
             last_recorded_call: cut.statistics_end.map(|(_, last_ns)| utc_text(last_ns)),
             recorded_calls_gone: cut.recorded_calls,
+            intervals_without_counters: cut.without_counters,
         });
         Self {
             cut_short: cut_short.collect(),

@@ -202,6 +202,12 @@ pub(super) fn cut(found: &[CutInRun], runs: usize, zone: &Zone) -> Vec<String> {
                 )
             ));
         }
+        if cut.without_counters > 0 {
+            lines.push(format!(
+                "{}{place}: a counters.csv was cut or deleted; rates, and what was lost then, are estimates",
+                plural(cut.without_counters, "interval has no counters", "intervals have no counters")
+            ));
+        }
     }
     let rest = u64::try_from(found.len().saturating_sub(CUTS_SHOWN)).unwrap_or(u64::MAX);
     if rest > 0 {

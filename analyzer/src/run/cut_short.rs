@@ -1,7 +1,6 @@
 //! What the end of a run's files lacks: the JVM was killed, or a file was cut.
 
-use crate::run::counts::Counts;
-use crate::run::recorded_time::RecordedTime;
+use crate::run::data::RunData;
 use crate::run::selection::Selection;
 
 /// Method statistics are written when their interval ends, recorded calls every second. Up to this long after the last
@@ -16,16 +15,14 @@ pub struct CutShort {
     pub statistics_end: Option<(u64, u64)>,
     /// Recorded calls that were written and are not there.
     pub recorded_calls: u64,
+    /// Intervals with method statistics and without counters.
+    pub without_counters: u64,
 }
 
 impl CutShort {
-    /// Finds it, if the whole time of a whole run is selected. By the counters, `written` calls were recorded.
-    pub fn of(
-        counts: &Counts,
-        recorded: &RecordedTime,
-        written: u64,
-        selection: &Selection,
-    ) -> Self {
+    /// Finds it, if the whole time of a whole run is selected.
+    pub fn of(data: &RunData, selection: &Selection) -> Self {
+        let RunData { counts, recorded, .. } = data;
         if !selection.range.is_everything() {
             return Self::default();
         }
@@ -34,7 +31,8 @@ impl CutShort {
             statistics_end: statistics_end
                 .filter(|(end_ns, last_ns)| *last_ns > end_ns.saturating_add(NORMAL_NS))
                 .filter(|_| !selection.counts_records()),
-            recorded_calls: written.saturating_sub(counts.records),
+            recorded_calls: data.calls_written.saturating_sub(counts.records),
+            without_counters: if data.has_all_tables { recorded.without_counters() } else { 0 },
         }
     }
 

@@ -57,6 +57,8 @@ pub struct RunData {
     pub history: AgentHistory,
     /// Recorded calls that were written, by the counters.
     pub calls_written: u64,
+    /// The agent wrote it, which leaves out no table.
+    pub has_all_tables: bool,
     /// What its end lacks.
     pub cut: CutShort,
     /// When the run recorded, whatever is selected.
@@ -121,7 +123,8 @@ pub(crate) fn read_run_at(
     if lacks_methods_file {
         problems.warn(&run.folder, "no methods.csv, its methods are shown by number");
     }
-    let mut data = RunData::default();
+    let mut data =
+        RunData { has_all_tables: !run.about.agent_version.is_empty(), ..RunData::default() };
     data.names.lacks_methods_file = lacks_methods_file;
     let statistics = selection.statistics_of(place);
     let mut early = BTreeMap::new();
@@ -299,7 +302,7 @@ fn finish(
     });
     data.names.threads = threads.collect();
     if data.losses.log.deleted_hours == 0 {
-        data.cut = CutShort::of(&data.counts, &data.recorded, data.calls_written, selection);
+        data.cut = CutShort::of(&data, selection);
     }
     data
 }

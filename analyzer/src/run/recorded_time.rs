@@ -98,6 +98,15 @@ impl RecordedTime {
             .fold(told_ns, |sum, interval| sum.saturating_add(interval.end_ns - interval.start_ns))
     }
 
+    /// Intervals with method statistics of which the log does not have how long recording was on.
+    #[must_use]
+    pub fn without_counters(&self) -> u64 {
+        let is_without = |(start_ns, has_calls): &(&u64, &bool)| {
+            **has_calls && !self.recorded_ns.contains_key(start_ns)
+        };
+        self.intervals.iter().filter(is_without).count() as u64
+    }
+
     /// The end of the last interval with method statistics.
     #[must_use]
     pub fn statistics_end_ns(&self) -> Option<u64> {
