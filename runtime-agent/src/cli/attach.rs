@@ -69,12 +69,23 @@ pub(super) fn attach_and_tell(
     let Attached { jvm, logs, port, .. } = &attached;
     let first = format!("attached to {} ({})\n", jvm.pid, jvm.program());
     match status(&attached, token) {
-        Some(status) => Ok(format!("{first}port: {}\n{status}", port.unwrap_or_default())),
+        Some(status) => {
+            let status: String =
+                status.split_inclusive('\n').filter(|line| says_something(line)).collect();
+            Ok(format!("{first}port: {}\n{status}", port.unwrap_or_default()))
+        }
         None => {
             let port = port.map_or_else(|| "none".to_owned(), |port| port.to_string());
             Ok(format!("{first}port: {port}\nlogs: {}\n", logs.display()))
         }
     }
+}
+
+/// Whether a line of the status right after an attach has more than a count that is still 0.
+fn says_something(line: &str) -> bool {
+    let Some((key, value)) = line.trim_end().split_once(": ") else { return true };
+    let is_zero = matches!(value, "0" | "0 bytes" | "0.00%") || value.starts_with("0% of ");
+    !is_zero || key.starts_with("classes ")
 }
 
 /// The status of an agent that was just attached, if it has a control port.
