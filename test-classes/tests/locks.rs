@@ -6,7 +6,7 @@ use std::process::Command;
 use log_format::rows::{LockKind, LockRow, counter};
 use test_classes::{
     Finished, Java, Jdk, LockWait, Profile, artifacts, at_once, classes, ends_of_jdks, free_port,
-    jdks, jdks_from, lock_waits, rows, tprofiler_json, tprofiler_text, wait_until,
+    has_thread, jdks, jdks_from, lock_waits, rows, tprofiler_json, tprofiler_text, wait_until,
 };
 
 /// What a run of the program printed, counted and recorded.
@@ -331,5 +331,28 @@ fn waits_have_stacks_without_the_walker() {
             assert_eq!(wait.frames.last().map(String::as_str), Some(method), "{jdk}: {wait:?}");
             assert!(wait.frames[0].contains("Thread.run"), "{jdk}: {wait:?}");
         }
+    }
+}
+
+/// HotSpot names the monitor for which a platform thread waits only to agents that came with it.
+#[test]
+fn an_agent_that_was_attached_knows_owners() {
+    for jdk in ends_of_jdks() {
+        let logs = tempfile::tempdir().expect("a temporary folder");
+        let java = Java::new(jdk).main(classes(), "programs.Contended");
+        let running = java.args(["40", "2", "250"]).start();
+        wait_until("it waits", || has_thread(running.pid(), "waiter-0"));
+        let options = format!("include=programs,port=off,lock=5ms,logs={}", logs.path().display());
+        tprofiler_text(&["attach", &running.pid().to_string(), &options]);
+        std::thread::sleep(std::time::Duration::from_secs(4));
+        tprofiler_text(&["detach", &running.pid().to_string()]);
+        let waits = lock_waits(&Profile::only_run(logs.path()).folder);
+        let is_long =
+            |wait: &&LockWait| wait.kind == LockKind::Monitor && wait.wait_ns >= 200_000_000;
+        let long: Vec<&LockWait> = waits.iter().filter(is_long).collect();
+        let known = long.iter().filter(|wait| wait.owner.as_deref() == Some("holder")).count();
+        assert!(long.len() > 5 && known * 10 >= long.len() * 9, "{jdk}: {known} of {long:?}");
+        running.signal("KILL");
+        running.wait();
     }
 }

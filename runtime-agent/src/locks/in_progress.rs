@@ -33,8 +33,8 @@ pub(crate) struct InProgress {
     /// The innermost measured call.
     pub method: MethodId,
     pub owner: Owner,
-    /// A weak reference to the monitor's object, as an address, or 0: only for virtual threads, of which the JVM does
-    /// not say it.
+    /// A weak reference to the monitor's object, as an address, or 0: only if the JVM does not say it, as of virtual
+    /// threads.
     pub monitor: usize,
 }
 

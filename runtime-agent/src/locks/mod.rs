@@ -59,7 +59,7 @@ pub(crate) fn begin(
     if with_parks {
         parks::prepare(jvmti, jni);
     }
-    waits::begin(jni, threshold);
+    waits::begin(jvmti, jni, threshold);
     jvmti.enable_events_global(&EVENTS).inspect_err(|_| stop(jvmti))
 }
 

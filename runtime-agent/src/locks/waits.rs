@@ -18,6 +18,8 @@ use crate::jvm::java_threads;
 use crate::probe::stack::method_of;
 use crate::sys::clock::{self, TimeOn};
 
+/// The JVM does not say for which monitor a platform thread waits: it does only for agents that came with it.
+static NOTES_MONITORS: AtomicBool = AtomicBool::new(false);
 static IS_ON: AtomicBool = AtomicBool::new(false);
 /// Waits of so many ticks are kept.
 static THRESHOLD: AtomicU64 = AtomicU64::new(u64::MAX);
@@ -83,7 +85,9 @@ pub(super) fn end_skipping() {
 }
 
 /// Waits are counted from now on. The agent thread calls this.
-pub(super) fn begin(jni: &JniEnv, threshold: Duration) {
+pub(super) fn begin(jvmti: &Jvmti, jni: &JniEnv, threshold: Duration) {
+    let can = jvmti.get_capabilities().unwrap_or_default();
+    NOTES_MONITORS.store(!can.can_get_current_contended_monitor(), Ordering::Relaxed);
     AGENT.store(jni.raw().addr(), Ordering::Relaxed);
     BEGAN.store(clock::ticks(), Ordering::Relaxed);
     let threshold_ns = u64::try_from(threshold.as_nanos()).unwrap_or(u64::MAX);
@@ -157,11 +161,14 @@ pub(super) unsafe fn begin_wait(
     object: jni::jobject,
 ) {
     let method = method_of(signal::own_innermost());
-    let monitor = match key.virtual_thread() {
-        // SAFETY: the caller guarantees it.
-        Some(_) if may_have_owner(class) => unsafe { weak(jni, object) },
-        _ => 0,
+    let is_noted = match kind(class) {
+        LockKind::Monitor => {
+            key.virtual_thread().is_some() || NOTES_MONITORS.load(Ordering::Relaxed)
+        }
+        _ => key.virtual_thread().is_some() && may_have_owner(class),
     };
+    // SAFETY: the caller guarantees it.
+    let monitor = if is_noted { unsafe { weak(jni, object) } } else { 0 };
     let wait = InProgress { began, java_thread, class, method, owner: Owner::NotAsked, monitor };
     if !in_progress::begin(key, wait, jni) {
         in_progress::forget(&wait, jni);

@@ -3,7 +3,6 @@
 #![allow(unsafe_code)]
 
 use std::collections::{HashMap, HashSet};
-use std::ptr;
 use std::time::{Duration, Instant};
 
 use jvmti_bindings::env::{JniEnv, Jvmti};
@@ -171,7 +170,8 @@ impl<'j> Owners<'j> {
                     let lock = match locks::kind(wait.class) {
                         LockKind::Monitor => {
                             let monitor = self.jvmti.get_current_contended_monitor(thread.object);
-                            monitor.unwrap_or(ptr::null_mut())
+                            monitor
+                                .unwrap_or_else(|_| locks::take_monitor(*key, wait.began, self.jni))
                         }
                         _ => locks::blocker_of(self.jni, thread.object),
                     };
