@@ -140,25 +140,38 @@ fn without_the_option_nothing_is_counted() {
     }
 }
 
-/// A program that throws while the agent attaches has no example from before stacks can be walked.
+/// A program that throws while the agent attaches, also in old versions of its classes, has examples with whole stacks.
 #[test]
 fn examples_of_an_attach_have_stacks() {
     for jdk in jdks() {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let (stop, logs) = (folder.path().join("stop"), folder.path().join("logs"));
+        let stop = folder.path().join("stop");
         let java = Java::new(jdk).main(classes(), "programs.Busy");
         let mut running = java.arg("2").arg(&stop).arg("5").start();
         wait_until("it throws", || running.is_running() && has_thread(running.pid(), "worker-1"));
-        let options = format!("include=programs.Busy$Worker,port=off,logs={}", logs.display());
-        tprofiler_text(&["attach", &running.pid().to_string(), &options]);
-        sleep(Duration::from_secs(2));
+        let pid = running.pid().to_string();
+        for (attach, more) in ["", "", ",debug=fails:walker"].into_iter().enumerate() {
+            let logs = folder.path().join(attach.to_string());
+            let options = format!(
+                "include=programs,retransform=even-running,port=off,logs={}{more}",
+                logs.display()
+            );
+            tprofiler_text(&["attach", &pid, &options]);
+            sleep(Duration::from_secs(1));
+            tprofiler_text(&["detach", &pid]);
+            let examples = exception_examples(&Profile::only_run(&logs).folder);
+            assert!(!examples.is_empty(), "{jdk}, {attach}");
+            for ExceptionExample { frames, .. } in &examples {
+                // JDK 21 has one more in between.
+                let has_run = frames.iter().any(|frame| frame == "programs.Busy$Runner.run");
+                let is_whole = frames[0] == "java.lang.Thread.run" && has_run;
+                assert!(
+                    is_whole && !frames.iter().any(|f| f.starts_with('[')),
+                    "{jdk}, {attach}: {frames:?}"
+                );
+            }
+        }
         fs::write(&stop, "").expect("a file");
         assert_eq!(running.wait().status, Some(0), "{jdk}");
-        let examples = exception_examples(&Profile::only_run(&logs).folder);
-        assert!(!examples.is_empty(), "{jdk}");
-        for example in examples {
-            let has_run = example.frames.iter().any(|frame| frame == "programs.Busy$Runner.run");
-            assert!(has_run, "{jdk}: {example:?}");
-        }
     }
 }

@@ -159,7 +159,7 @@ impl Tables {
         })
     }
 
-    fn method(&self) -> Result<Method, NoSamples> {
+    pub(super) fn method(&self) -> Result<Method, NoSamples> {
         let size =
             self.sizes.get("ConstMethod").ok_or_else(|| not_said("the size of ConstMethod"))?;
         Ok(Method {

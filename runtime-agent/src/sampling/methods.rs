@@ -5,7 +5,7 @@
 #![allow(unsafe_code)]
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use jvmti_bindings::env::{JniEnv, Jvmti};
@@ -23,7 +23,12 @@ const STRIDE: usize = 8;
 /// How many ids are noted, or wait for it. The JVM keeps an id for ever, so no more than [`MOST`] are asked for.
 static NOTED: AtomicUsize = AtomicUsize::new(0);
 static IS_FULL_TOLD: AtomicBool = AtomicBool::new(false);
-static IS_WANTED: AtomicBool = AtomicBool::new(false);
+/// Whether methods have names.
+static NAMED: AtomicU8 = AtomicU8::new(NOT);
+const NOT: u8 = 0;
+/// They will have them when they are written.
+const WANTED: u8 = 1;
+const ALL: u8 = 2;
 static IS_ON: AtomicBool = AtomicBool::new(false);
 /// Classes that were prepared and are not noted yet.
 static PREPARED: Mutex<Vec<Class>> = Mutex::new(Vec::new());
@@ -64,12 +69,17 @@ impl Class {
 
 /// There will be samples, so methods will have names.
 pub(super) fn want() {
-    IS_WANTED.store(true, Ordering::Relaxed);
+    NAMED.fetch_max(WANTED, Ordering::Relaxed);
 }
 
 /// Whether methods have names, or will have them when they are written.
 pub(super) fn are_named() -> bool {
-    IS_WANTED.load(Ordering::Relaxed)
+    NAMED.load(Ordering::Relaxed) != NOT
+}
+
+/// Whether the ids of all loaded classes are noted.
+pub(super) fn are_noted() -> bool {
+    NAMED.load(Ordering::Relaxed) == ALL
 }
 
 /// Stops noting classes, without touching what is noted.
@@ -124,7 +134,6 @@ pub(super) struct Methods {
 impl Methods {
     /// Classes are noted from now on, and those that are loaded already.
     pub(super) fn begin(&mut self, jvmti: &Jvmti, jni: &JniEnv) {
-        want();
         if IS_ON.swap(true, Ordering::AcqRel) {
             return;
         }
@@ -137,12 +146,13 @@ impl Methods {
             // SAFETY: this thread's own reference.
             unsafe { jni.delete_local_ref(class) };
         }
+        NAMED.store(ALL, Ordering::Relaxed);
     }
 
     /// Forgets everything.
     pub(super) fn end(&mut self, jni: &JniEnv) {
         IS_ON.store(false, Ordering::Release);
-        IS_WANTED.store(false, Ordering::Relaxed);
+        NAMED.store(NOT, Ordering::Relaxed);
         self.take_prepared();
         for weak in self.classes.keys() {
             delete(jni, *weak);

@@ -12,6 +12,7 @@
 //! thread_list  the Java threads that live now
 //! thread_names  their names, and those of threads that start
 //! allocated_bytes  where HotSpot counts what a thread has allocated
+//! method_ids  ids of old versions of methods
 //! methods  names of the methods in samples
 //! debug_info  which method and line an instruction belongs to
 //! native    native code, the kernel's too: which function it belongs to, and how its frames are laid out
@@ -29,6 +30,7 @@ mod events;
 pub(crate) mod hotspot;
 mod interval;
 mod lock_brake;
+mod method_ids;
 pub(crate) mod methods;
 pub(crate) mod native;
 pub(crate) mod off_cpu;

@@ -19,7 +19,7 @@ use sampling_handler::vm_layout::Layout;
 use sampling_handler::walk::{End, Frame, Frames, MAX_FRAMES, Walk};
 
 use super::NoSamples;
-use super::own_stack::newest_id;
+use super::method_ids;
 use super::paused_waits::PausedWaits;
 use super::random_walks::RandomWalks;
 use super::thread_list::{ListedThread, ThreadList};
@@ -528,14 +528,17 @@ fn compare_one(thread: &ListedThread<'_, '_>, layout: &Layout, jvmti: &Jvmti) ->
     if clock::cpu_ns_of(clock_of(thread.os_id)) != before_ns || !thread.is_alive() {
         return None;
     }
-    let said: Vec<usize> = said.iter().map(|frame| newest_id(Some(layout), frame.method)).collect();
-    let frames: Vec<usize> = frames.iter().map(|frame| frame.id()).collect();
-    Some(if frames == said {
-        Compared::Same
-    } else if frames.ends_with(&said) {
-        Compared::Hidden
-    } else {
-        Compared::Differs
+    // A method that a redefinition deleted has no newest version.
+    let is_same = |(frame, said): (&Frame, &jvmti::jvmtiFrameInfo)| {
+        [said.method.addr(), method_ids::newest(said.method)].contains(&frame.id())
+    };
+    let hidden = frames.len().checked_sub(said.len());
+    let inner = hidden.and_then(|hidden| frames.get(hidden..)).unwrap_or_default();
+    let is_same = hidden.is_some() && inner.iter().zip(&said).all(is_same);
+    Some(match hidden {
+        Some(0) if is_same => Compared::Same,
+        Some(_) if is_same => Compared::Hidden,
+        _ => Compared::Differs,
     })
 }
 

@@ -10,10 +10,9 @@ use sampling_handler::load;
 use sampling_handler::memory::Process;
 use sampling_handler::queue::MAX_SHADOW;
 use sampling_handler::signal;
-use sampling_handler::vm_layout::Layout;
 use sampling_handler::walk::{End, Frame, Frames, MAX_FRAMES, Walk};
 
-use super::methods;
+use super::{method_ids, methods};
 use crate::jvm::java_threads;
 use crate::sampling::threads::java_thread_of;
 
@@ -42,7 +41,8 @@ impl OwnStack {
                 java_threads::note_virtual_name(number);
                 said_stack()?
             }
-            None => match walk_of(java_thread) {
+            // The walker passes only methods that have ids.
+            None => match walk_of(java_thread).filter(|_| methods::are_noted()) {
                 Some(walk) => walked_stack(walk)?,
                 None if methods::are_named() => said_stack()?,
                 None => (End::Off, Vec::new()),
@@ -65,8 +65,14 @@ impl OwnStack {
     /// # Safety
     /// `thread` is a live reference of the calling thread.
     pub(super) unsafe fn said(jvmti: &Jvmti, thread: jni::jthread) -> Option<Self> {
+        // Its methods may return meanwhile, and old versions of them be freed.
+        let is_guarded = load::is_guarded();
+        let id_of = |method: jni::jmethodID| match is_guarded {
+            true => method_ids::newest(method),
+            false => method.expose_provenance(),
+        };
         // SAFETY: the caller guarantees it.
-        let (end, frames) = unsafe { said_stack_of(jvmti, thread) }?;
+        let (end, frames) = unsafe { said_stack_of(jvmti, thread, id_of) }?;
         Some(Self { end, frames, shadow: Vec::new() })
     }
 
@@ -92,33 +98,49 @@ fn walked_stack(walk: Walk<'_, Process>) -> Option<(End, Vec<Frame>)> {
     Some((end, words.into_iter().map(Frame::from_word).collect()))
 }
 
-/// The stack of the calling thread, as the JVM says it. Most frames of a virtual thread may still be where they were
-/// while it was not mounted, and the walker does not see them.
+/// The stack of the calling thread, as the JVM says it; `None` if there is no memory. Most frames of a virtual thread may
+/// still be where they were while it was not mounted, and the walker does not see them.
 fn said_stack() -> Option<(End, Vec<Frame>)> {
-    let jvmti = java_threads::get_jvmti()?;
-    let thread = jvmti.get_current_thread().ok()?;
+    let thread =
+        java_threads::get_jvmti().and_then(|jvmti| Some((jvmti.get_current_thread().ok()?, jvmti)));
+    let Some((thread, jvmti)) = thread else { return Some((End::Off, Vec::new())) };
     // SAFETY: a live reference of this thread. It is in native code, so the reference goes when it returns to Java.
-    unsafe { said_stack_of(&jvmti, thread) }
+    unsafe { said_stack_of(&jvmti, thread, method_ids::newest) }
 }
 
+/// `None` if there is no memory.
+///
 /// # Safety
 /// `thread` is a live reference of the calling thread.
-unsafe fn said_stack_of(jvmti: &Jvmti, thread: jni::jthread) -> Option<(End, Vec<Frame>)> {
+unsafe fn said_stack_of(
+    jvmti: &Jvmti,
+    thread: jni::jthread,
+    id_of: impl Fn(jni::jmethodID) -> usize,
+) -> Option<(End, Vec<Frame>)> {
     let most = jni::jint::try_from(MAX_FRAMES).unwrap_or(jni::jint::MAX);
-    // SAFETY: the caller guarantees it.
-    let said = unsafe { jvmti.get_stack_trace(thread, 0, most) }.ok()?;
-    let frame = |frame: &jvmti::jvmtiFrameInfo| {
-        let id = newest_id(signal::layout(), frame.method);
-        Frame::new(id, i32::try_from(frame.location).unwrap_or(-1))
+    let empty = jvmti::jvmtiFrameInfo { method: std::ptr::null_mut(), location: 0 };
+    // What the library makes of this allocates without asking whether there is memory.
+    let mut said = [empty; MAX_FRAMES];
+    let mut count: jni::jint = 0;
+    // SAFETY: the table belongs to the environment; the buffer has room for this many frames; the caller guarantees the
+    // reference.
+    let error = unsafe {
+        let read = (*(*jvmti.raw()).functions).GetStackTrace?;
+        read(jvmti.raw(), thread, 0, most, said.as_mut_ptr(), &raw mut count)
     };
+    if error != jvmti::jvmtiError::NONE {
+        return Some((End::Off, Vec::new()));
+    }
+    let said = said.get(..usize::try_from(count).unwrap_or(0)).unwrap_or_default();
+    let mut frames = Vec::new();
+    frames.try_reserve_exact(said.len()).ok()?;
+    frames.extend(
+        said.iter().map(|frame| {
+            Frame::new(id_of(frame.method), i32::try_from(frame.location).unwrap_or(-1))
+        }),
+    );
     let end = if said.len() < MAX_FRAMES { End::Whole } else { End::Deep };
-    Some((end, said.iter().map(frame).collect()))
-}
-
-/// The id by which a method on a stack is known, whose id the JVM said.
-pub(super) fn newest_id(layout: Option<&Layout>, method: jni::jmethodID) -> usize {
-    let id = method.expose_provenance();
-    layout.map_or(id, |layout| layout.method.newest_id(&Process, id))
+    Some((end, frames))
 }
 
 /// `None` if there is no memory.

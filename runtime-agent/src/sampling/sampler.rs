@@ -23,7 +23,7 @@ use super::random_walks::RandomWalks;
 use super::thread_list::ThreadList;
 use super::thread_names::ThreadNames;
 use super::{
-    NoSamples, debug_info, hotspot, methods, off_cpu, process_timer, rings, signals, threads,
+    NoSamples, debug_info, method_ids, methods, off_cpu, process_timer, rings, signals, threads,
 };
 use crate::allocations;
 use crate::instrument::statement_probes;
@@ -129,6 +129,8 @@ impl<'j> Sampler<'j> {
     ) -> Option<Self> {
         let SamplingOptions { cpu, wall, cap, .. } = options;
         let (engine, interval) = engine.zip(cpu)?;
+        // Before anything is recorded.
+        method_ids::prepare(jvmti, jni);
         methods::want();
         let mut native = NativeCode::take();
         if walks_at_random {
@@ -195,7 +197,7 @@ impl<'j> Sampler<'j> {
         self.cap.begin();
         let spent = cost::own_and_process_ns();
         self.began.get_or_insert(spent);
-        let config = configure(&tables, (self.jvmti, self.jni), self.can_walk)?;
+        let config = configure(&tables, self.jvmti, self.can_walk)?;
         // Of an earlier attachment.
         while QUEUE.take(|_, _, _| ()) {}
         self.names.clear();
@@ -515,11 +517,7 @@ pub(crate) fn stop_all(jvmti: &Jvmti) {
 }
 
 /// Tells the handler where everything is, once for the life of the process.
-fn configure(
-    tables: &Tables,
-    (jvmti, jni): (&Jvmti, &JniEnv),
-    can_walk: bool,
-) -> Result<&'static Config, NoSamples> {
+fn configure(tables: &Tables, jvmti: &Jvmti, can_walk: bool) -> Result<&'static Config, NoSamples> {
     static CONFIG: OnceLock<Config> = OnceLock::new();
     if !QUEUE.has_memory() {
         let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
@@ -541,8 +539,7 @@ fn configure(
             false => Err(not_said("how its frames look on this processor")),
         });
         let layout = layout.map(|mut layout| {
-            let ids = methods::of_thread(jvmti, jni).unwrap_or_default();
-            layout.method.original_number = hotspot::original_number(&layout.method, &ids);
+            layout.method.original_number = method_ids::layout().and_then(|l| l.original_number);
             layout
         });
         if let Err(missing) = &layout {
