@@ -9,7 +9,7 @@ use clap::Args;
 
 use super::bounded::{FILES, bounded};
 use super::failure::{Failure, failed};
-use super::hotspot;
+use super::hotspot::{self, ENDS};
 use super::jvm::{ENDING, Jvm, Presence, fits_option};
 use super::notice::with_notice;
 use super::target::{Agent, loopback, reachable};
@@ -21,8 +21,6 @@ use crate::session::attach_protocol;
 const CHANGE: Duration = Duration::from_secs(130);
 /// How long its thread may take to end when everything is done.
 const GONE: Duration = Duration::from_secs(10);
-/// How long the last threads of a JVM that ends may take.
-const ENDS: Duration = Duration::from_millis(200);
 /// What a command may wait for.
 const ATTACHING: &str =
     "until classes are instrumented; it takes some seconds to see which loops are running";

@@ -27,6 +27,8 @@ const LISTEN: Duration = Duration::from_secs(10);
 const ACCEPT: Duration = Duration::from_secs(5);
 /// How long it may take to answer: the agent may be restoring classes.
 const ANSWER: Duration = Duration::from_secs(130);
+/// How long the last threads of a JVM that ends may take.
+pub(super) const ENDS: Duration = Duration::from_millis(200);
 const POLL: Duration = Duration::from_millis(10);
 /// Larger than any answer.
 const MAX_ANSWER: usize = 1 << 16;
@@ -45,7 +47,17 @@ pub(super) fn load(jvm: &Jvm, library: &Path, options: &str) -> Result<i32, Fail
     let request = ["1", "load", library, "true", options].map(|text| format!("{text}\0")).concat();
     let deadline = Instant::now() + LISTEN;
     loop {
-        let answer = ask(jvm, &request)?;
+        let answer = match ask(jvm, &request) {
+            Ok(answer) if !answer.is_empty() => answer,
+            other => {
+                // A JVM that is ending hangs up before it is gone.
+                thread::sleep(ENDS);
+                if !jvm.is_alive() {
+                    return Err("the JVM has ended".into());
+                }
+                other?
+            }
+        };
         if !answer.contains(IN_ITS_START) || Instant::now() > deadline {
             return result(&answer);
         }

@@ -134,7 +134,7 @@ impl<V> Sharded<V> {
         Some(value)
     }
 
-    /// Moves the values into a smaller table, if there is memory for one, but never so small that it is kept when it is
+    /// Moves the values into a smaller table, if the system has memory for one, but never so small that it is kept when it is
     /// empty.
     fn shrink(&self, table: &mut Table<V>) {
         let room = (2 * table.values.len()).max(KEPT / size_of::<(u64, V)>() + 1);
@@ -145,12 +145,11 @@ impl<V> Sharded<V> {
         if smaller.values.try_reserve(room).is_err() {
             return;
         }
-        let bytes = table_bytes::<V>(smaller.values.capacity());
-        if self.account.take(bytes) {
-            self.account.give(table.bytes);
-            smaller.values.extend(table.values.drain());
-            *table = Table { bytes, ..smaller };
-        }
+        // Both are there only for a moment. The account may be full, and then this helps most.
+        let bytes = table_bytes::<V>(smaller.values.capacity()).min(table.bytes);
+        self.account.give(table.bytes - bytes);
+        smaller.values.extend(table.values.drain());
+        *table = Table { bytes, ..smaller };
     }
 
     /// Changes the value with this number, if there is one.
