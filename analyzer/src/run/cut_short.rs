@@ -1,6 +1,7 @@
 //! What the end of a run's files lacks: the JVM was killed, or a file was cut.
 
-use crate::run::data::RunData;
+use crate::run::counts::Counts;
+use crate::run::recorded_time::RecordedTime;
 use crate::run::selection::Selection;
 
 /// Method statistics are written when their interval ends, recorded calls every second. Up to this long after the last
@@ -20,9 +21,14 @@ pub struct CutShort {
 }
 
 impl CutShort {
-    /// Finds it, if the whole time of a whole run is selected.
-    pub fn of(data: &RunData, selection: &Selection) -> Self {
-        let RunData { counts, recorded, .. } = data;
+    /// Finds it, if the whole time of a whole run is selected. By the counters, `written` calls were recorded.
+    /// `has_all_tables`: the agent wrote the log, which leaves out none.
+    pub fn of(
+        counts: &Counts,
+        recorded: &RecordedTime,
+        (written, has_all_tables): (u64, bool),
+        selection: &Selection,
+    ) -> Self {
         if !selection.range.is_everything() {
             return Self::default();
         }
@@ -31,8 +37,8 @@ impl CutShort {
             statistics_end: statistics_end
                 .filter(|(end_ns, last_ns)| *last_ns > end_ns.saturating_add(NORMAL_NS))
                 .filter(|_| !selection.counts_records()),
-            recorded_calls: data.calls_written.saturating_sub(counts.records),
-            without_counters: if data.has_all_tables { recorded.without_counters() } else { 0 },
+            recorded_calls: written.saturating_sub(counts.records),
+            without_counters: if has_all_tables { recorded.without_counters() } else { 0 },
         }
     }
 

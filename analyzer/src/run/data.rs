@@ -302,7 +302,12 @@ fn finish(
     });
     data.names.threads = threads.collect();
     if data.losses.log.deleted_hours == 0 {
-        data.cut = CutShort::of(&data, selection);
+        data.cut = CutShort::of(
+            &data.counts,
+            &data.recorded,
+            (data.calls_written, data.has_all_tables),
+            selection,
+        );
     }
     data
 }
