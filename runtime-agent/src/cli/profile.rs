@@ -80,9 +80,14 @@ pub(super) fn profile(
     );
     // Report what will be missing from the report.
     let status = status(&attached, token).unwrap_or_default();
-    for line in status.lines().filter(|line| line.starts_with("postponed: ")) {
-        eprintln!("tprofiler: {line}");
+    let mut postponed = status.lines().filter(|line| line.starts_with("postponed: ")).peekable();
+    if postponed.peek().is_some() {
+        eprintln!(
+            "tprofiler: while they are postponed, the time of these classes is in their callers' self time; \
+             --even-running instruments them at once"
+        );
     }
+    postponed.for_each(|line| eprintln!("tprofiler: {line}"));
     wait(&attached, arguments.duration, &signals);
     let detached = detach(pid, token);
     // Report why there may be nothing in the report.
