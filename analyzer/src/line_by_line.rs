@@ -239,7 +239,9 @@ impl<'r> Sums<'r> {
             let figures: &mut Figures = self.totals.of(group, &row.method);
             figures.add_record(row, path);
         }
-        if sketches && row.method.get() <= MAX_DENSE_ID {
+        let end = self.recorded.without_statistics_since().filter(|_| !is_counted);
+        let is_sketched = end.is_none_or(|end| end_ns < end) && row.method.get() <= MAX_DENSE_ID;
+        if sketches && is_sketched {
             self.sketches.entry(row.method).or_default().add(row.total_ns);
         }
     }

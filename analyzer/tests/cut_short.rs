@@ -106,3 +106,35 @@ fn counters_that_are_gone_are_said() {
     let without = &json["missing"]["cut_short"][0]["intervals_without_counters"];
     assert!(without.as_u64() > Some(0), "{json}");
 }
+
+/// Percentiles are of the calls that are counted: those recorded since the last statistics change nothing.
+#[test]
+fn calls_after_the_last_statistics_are_in_no_percentile() {
+    // In one bucket of the histogram.
+    const DURATIONS: [u64; 10] = [22, 22, 22, 22, 22, 22, 25, 25, 25, 25];
+    let p50_of = |later: u64| {
+        let logs = Logs::new();
+        let run = logs.run("run", "web", 1);
+        let durations = DURATIONS.map(|tenths| tenths * MS / 10);
+        run.rows(T14, &[method(1, "com.shop.Dao", "find", "()V")])
+            .rows(T14, &[thread(1, "main")])
+            .rows(T14, &[stack(1, 0, 1)])
+            .rows(
+                T14,
+                &[
+                    counter(T14, name::THRESHOLD_NS, MS),
+                    counter(T14, name::RECORDED_NS, 10 * S),
+                    counter(T14, name::RECORDED_CALLS, 10 + later),
+                    counter(T14 + 10 * S, name::THRESHOLD_NS, MS),
+                ],
+            )
+            .rows(T14, &[stats(T14, 1, 0, durations.iter().sum(), &durations)]);
+        let own = (0..).zip(durations).map(|(s, ns)| call(T14 + s * S, 1, 1, 1, ns));
+        let others = (0..later).map(|n| call(T14 + 11 * S + n * MS, 1, 1, 1, 25 * MS / 10));
+        run.rows(T14, &own.chain(others).collect::<Vec<_>>());
+        let report = logs.analyze(&["logs", "--format", "json"]).json();
+        report["methods"][0]["p50_ns"].as_u64().unwrap()
+    };
+    assert!(p50_of(0).abs_diff(22 * MS / 10) <= MS / 20, "{}", p50_of(0));
+    assert_eq!(p50_of(30), p50_of(0));
+}

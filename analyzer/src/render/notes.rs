@@ -5,7 +5,8 @@ use std::io::{self, Write};
 use log_format::human::plural;
 
 use super::remarks::{
-    by_method, cut, flaws, losses, postponed, raised, raised_times, throttled, unread,
+    by_method, cut, flaws, losses, never_instrumented, postponed, raised, raised_times, throttled,
+    unread,
 };
 use super::text_parts::{WIDTH, heading, number, wrapped};
 use crate::report::Report;
@@ -31,6 +32,7 @@ pub fn in_text(report: &Report, shows_details: bool) -> InText {
     let (missing, runs, zone) = (&report.missing, report.read.runs.len(), &report.layout.zone);
     let mut gone = cut(&missing.cut, runs, zone);
     gone.extend(unread(missing));
+    gone.extend(never_instrumented(&missing.postponed));
     let mut details: Vec<String> =
         report.probe_share.iter().map(|share| share.note.clone()).collect();
     details.extend(losses(missing));
@@ -46,11 +48,12 @@ pub fn in_text(report: &Report, shows_details: bool) -> InText {
 fn trust(report: &Report, notes: usize, shows_details: bool) -> Option<String> {
     let missing = &report.missing;
     let Losses { log, statistics, .. } = &missing.losses;
+    let late = number(missing.postponed.iter().filter(|late| late.class.to_ns.is_some()).count());
     let numbers = [
         (log.recorded_calls_dropped, "call dropped", "calls dropped"),
         (number(by_method(&missing.throttled).len()), "method throttled", "methods throttled"),
         (statistics.lost_calls, "call not counted", "calls not counted"),
-        (number(missing.postponed.len()), "class instrumented late", "classes instrumented late"),
+        (late, "class instrumented late", "classes instrumented late"),
         (raised_times(&missing.raised), "raised threshold", "raised thresholds"),
     ];
     let numbers = numbers.into_iter().filter(|(count, ..)| *count > 0);

@@ -21,6 +21,8 @@ const CUTS_SHOWN: usize = 5;
 
 /// Classes not instrumented that are named.
 const CLASSES_SHOWN: usize = 5;
+/// The same at the top of a text.
+const CLASSES_NAMED: usize = 2;
 
 /// Throttled methods that are named.
 const THROTTLED_SHOWN: usize = 10;
@@ -185,9 +187,8 @@ pub(super) fn cut(found: &[CutInRun], runs: usize, zone: &Zone) -> Vec<String> {
         let place = if runs == 1 { String::new() } else { format!(" in run {run}") };
         if let Some((end_ns, last_ns)) = cut.statistics_end {
             lines.push(format!(
-                "method statistics{place} end at {}, {} before the last recorded call: the JVM still runs (tprofiler \
-                 flush writes them now) or was killed, or stats.csv was cut; --above 0ns takes the figures from \
-                 recorded calls",
+                "method statistics{place} end at {}, {} before the last recorded call: the JVM still runs (see \
+                 tprofiler flush), was killed, or stats.csv was cut",
                 zone.text(end_ns),
                 duration(last_ns - end_ns)
             ));
@@ -316,6 +317,22 @@ pub(super) fn postponed(found: &[PostponedInRun], runs: usize, zone: &Zone) -> V
         )
     });
     found.iter().take(CLASSES_SHOWN).map(line).chain(rest).collect()
+}
+
+/// The classes that had no probes when recording ended, and why, in one line.
+pub(super) fn never_instrumented(found: &[PostponedInRun]) -> Option<String> {
+    let classes: BTreeMap<&str, &str> = found
+        .iter()
+        .filter(|of| of.class.to_ns.is_none())
+        .map(|of| (of.class.class.as_str(), of.class.reason.as_str()))
+        .collect();
+    let named = classes.iter().take(CLASSES_NAMED);
+    let mut named: Vec<String> =
+        named.map(|(name, why)| format!("{} ({})", one_line(name), one_line(why))).collect();
+    let more = classes.len().saturating_sub(CLASSES_NAMED);
+    named.extend((more > 0).then(|| format!("{more} more")));
+    (!named.is_empty())
+        .then(|| format!("not instrumented: {}: in their callers' time", named.join(", ")))
 }
 
 fn postponed_count(found: &[PostponedInRun]) -> Option<String> {

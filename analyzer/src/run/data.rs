@@ -145,6 +145,7 @@ pub(crate) fn read_run_at(
         data.losses.probe_cost.merge(first);
     }
     let mut scope = Scope::new(&names, place, selection);
+    scope.end_statistics(data.recorded.without_statistics_since().unwrap_or(u64::MAX));
     if selection.overview {
         let AgentHistory { throttled, muted, .. } = &data.history;
         scope.set_partial(names.ids_of_partial(throttled, muted, &selection.covered(place)));

@@ -98,6 +98,15 @@ impl RecordedTime {
             .fold(told_ns, |sum, interval| sum.saturating_add(interval.end_ns - interval.start_ns))
     }
 
+    /// Since when the log has recorded calls and no method statistics yet, by its counters: the run goes on, or was
+    /// killed.
+    #[must_use]
+    pub fn without_statistics_since(&self) -> Option<u64> {
+        let (_, last) = self.told?;
+        let is_told = self.recorded_ns.range(last..).next().is_some();
+        (!is_told && !self.recorded_ns.is_empty()).then_some(last)
+    }
+
     /// Intervals with method statistics of which the log does not have how long recording was on.
     #[must_use]
     pub fn without_counters(&self) -> u64 {

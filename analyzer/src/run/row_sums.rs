@@ -46,6 +46,8 @@ pub struct Scope<'s> {
     threads: Option<HashSet<ThreadId>>,
     /// Ids of methods that were throttled or muted for part of the time.
     partial: HashSet<MethodId>,
+    /// Calls that ended later are in no method statistics.
+    statistics_end_ns: u64,
     /// By method id.
     methods: Vec<MethodScope>,
     /// By call path, for a call of the method that it ends in: [`PathKind`] as a number from 1 on, and the method
@@ -72,6 +74,7 @@ impl<'s> Scope<'s> {
             selected: selection.method.as_ref().map(|pattern| names.ids_named_by(pattern)),
             threads: threads.map(|pattern| names.threads_named_by(pattern)),
             partial: HashSet::new(),
+            statistics_end_ns: u64::MAX,
             methods: Vec::new(),
             path_kinds: Vec::new(),
         };
@@ -87,6 +90,11 @@ impl<'s> Scope<'s> {
     /// Excludes methods from the sums by minute.
     pub fn set_partial(&mut self, partial: HashSet<MethodId>) {
         self.partial = partial;
+    }
+
+    /// Leaves recorded calls that ended later out of percentiles, where method statistics count calls.
+    pub fn end_statistics(&mut self, at_ns: u64) {
+        self.statistics_end_ns = at_ns;
     }
 
     /// The selected methods that are missing from the sums by minute.
@@ -243,7 +251,7 @@ impl RowSums {
             self.minutes.add_record(row, is_counted);
         }
         if !is_counted {
-            if selection.sketches {
+            if selection.sketches && end_ns < scope.statistics_end_ns {
                 self.sketches.add(row.method, row.total_ns);
             }
             return;
