@@ -161,12 +161,11 @@ pub(super) unsafe fn begin_wait(
     object: jni::jobject,
 ) {
     let method = method_of(signal::own_innermost());
-    let is_noted = match kind(class) {
-        LockKind::Monitor => {
-            key.virtual_thread().is_some() || NOTES_MONITORS.load(Ordering::Relaxed)
-        }
-        _ => key.virtual_thread().is_some() && may_have_owner(class),
+    let is_untold = match key.virtual_thread() {
+        Some(_) => true,
+        None => kind(class) == LockKind::Monitor && NOTES_MONITORS.load(Ordering::Relaxed),
     };
+    let is_noted = is_untold && may_have_owner(class);
     // SAFETY: the caller guarantees it.
     let monitor = if is_noted { unsafe { weak(jni, object) } } else { 0 };
     let wait = InProgress { began, java_thread, class, method, owner: Owner::NotAsked, monitor };

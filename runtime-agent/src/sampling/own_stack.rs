@@ -108,10 +108,11 @@ fn said_stack() -> Option<(End, Vec<Frame>)> {
     unsafe { said_stack_of(&jvmti, thread, method_ids::newest) }
 }
 
-/// `None` if there is no memory.
+/// `None` if there is no memory. Not inlined: the walker's path needs no stack for its buffer.
 ///
 /// # Safety
 /// `thread` is a live reference of the calling thread.
+#[inline(never)]
 unsafe fn said_stack_of(
     jvmti: &Jvmti,
     thread: jni::jthread,

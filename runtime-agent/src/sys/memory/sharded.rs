@@ -134,8 +134,8 @@ impl<V> Sharded<V> {
         Some(value)
     }
 
-    /// Moves the values into a smaller table, if the system has memory for one, but never so small that it is kept when it is
-    /// empty.
+    /// Moves the values into a smaller table, if the system has memory for one, but never so small that it is kept when
+    /// it is empty.
     fn shrink(&self, table: &mut Table<V>) {
         let room = (2 * table.values.len()).max(KEPT / size_of::<(u64, V)>() + 1);
         if table.values.capacity() < 2 * room {
