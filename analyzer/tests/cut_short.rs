@@ -6,21 +6,26 @@ use common::{Logs, MS, RunFolder, S, T14, call, counter, method, stack, stats, t
 use log_format::names::Table;
 use log_format::rows::{CallRow, Exit, counter as name};
 
-/// A run with an interval of ten seconds with statistics, and a recorded call of 2 ms in each of the first `seconds`.
-fn run(logs: &Logs, seconds: u64) -> RunFolder {
+fn run_of_one_method(logs: &Logs) -> RunFolder {
     let run = logs.run("run", "web", 1);
     run.rows(T14, &[method(1, "com.shop.Dao", "find", "()V")])
         .rows(T14, &[thread(1, "main")])
-        .rows(T14, &[stack(1, 0, 1)])
-        .rows(
-            T14,
-            &[
-                counter(T14, name::THRESHOLD_NS, MS),
-                counter(T14, name::RECORDED_NS, 10 * S),
-                counter(T14, name::RECORDED_CALLS, 10),
-            ],
-        )
-        .rows(T14, &[stats(T14, 1, 0, 20 * MS, &[2 * MS; 10])]);
+        .rows(T14, &[stack(1, 0, 1)]);
+    run
+}
+
+/// A run with an interval of ten seconds with statistics, and a recorded call of 2 ms in each of the first `seconds`.
+fn run(logs: &Logs, seconds: u64) -> RunFolder {
+    let run = run_of_one_method(logs);
+    run.rows(
+        T14,
+        &[
+            counter(T14, name::THRESHOLD_NS, MS),
+            counter(T14, name::RECORDED_NS, 10 * S),
+            counter(T14, name::RECORDED_CALLS, 10),
+        ],
+    )
+    .rows(T14, &[stats(T14, 1, 0, 20 * MS, &[2 * MS; 10])]);
     let calls: Vec<_> = (0..seconds).map(|s| call(T14 + s * S, 1, 1, 1, 2 * MS)).collect();
     run.rows(T14, &calls);
     run
@@ -114,21 +119,18 @@ fn calls_after_the_last_statistics_are_in_no_percentile() {
     const DURATIONS: [u64; 10] = [22, 22, 22, 22, 22, 22, 25, 25, 25, 25];
     let p50_of = |later: u64| {
         let logs = Logs::new();
-        let run = logs.run("run", "web", 1);
+        let run = run_of_one_method(&logs);
         let durations = DURATIONS.map(|tenths| tenths * MS / 10);
-        run.rows(T14, &[method(1, "com.shop.Dao", "find", "()V")])
-            .rows(T14, &[thread(1, "main")])
-            .rows(T14, &[stack(1, 0, 1)])
-            .rows(
-                T14,
-                &[
-                    counter(T14, name::THRESHOLD_NS, MS),
-                    counter(T14, name::RECORDED_NS, 10 * S),
-                    counter(T14, name::RECORDED_CALLS, 10 + later),
-                    counter(T14 + 10 * S, name::THRESHOLD_NS, MS),
-                ],
-            )
-            .rows(T14, &[stats(T14, 1, 0, durations.iter().sum(), &durations)]);
+        run.rows(
+            T14,
+            &[
+                counter(T14, name::THRESHOLD_NS, MS),
+                counter(T14, name::RECORDED_NS, 10 * S),
+                counter(T14, name::RECORDED_CALLS, 10 + later),
+                counter(T14 + 10 * S, name::THRESHOLD_NS, MS),
+            ],
+        )
+        .rows(T14, &[stats(T14, 1, 0, durations.iter().sum(), &durations)]);
         let own = (0..).zip(durations).map(|(s, ns)| call(T14 + s * S, 1, 1, 1, ns));
         let others = (0..later).map(|n| call(T14 + 11 * S + n * MS, 1, 1, 1, 25 * MS / 10));
         run.rows(T14, &own.chain(others).collect::<Vec<_>>());

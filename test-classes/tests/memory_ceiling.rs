@@ -162,7 +162,7 @@ fn a_hundred_thousand_parked_virtual_threads_stay_under_the_ceiling() {
     const THREADS: u64 = 100_000;
     const MAX: u64 = 4 * MB;
     let folder = tempfile::tempdir().expect("a temporary folder");
-    // Threads with recorded lock waits stay known until the hour's end: more of them on a busy machine.
+    // What the recorder keeps of recorded lock waits stays longer: more of it on a busy machine.
     let limits = |jdk| [(jdk, "off", MAX / 2), (jdk, "1ms", MAX / 4 * 3)];
     let cases = jdks_from(21).into_iter().flat_map(limits);
     for (jdk, lock, bound) in cases {

@@ -1,17 +1,9 @@
 //! Calls that run in versions of their classes from before an attach have their names in samples.
 
-use std::process::Command;
 use std::thread::sleep;
 use std::time::Duration;
 
-use test_classes::{Java, Profile, Sampled, artifacts, classes, jdks, off_cpu, samples};
-
-/// Runs a command that succeeds.
-fn tprofiler(arguments: &[&str]) {
-    let output = Command::new(&artifacts().tprofiler).args(arguments).output();
-    let output = output.expect("tprofiler runs");
-    assert!(output.status.success(), "{arguments:?}: {output:?}");
-}
+use test_classes::{Java, Profile, Sampled, classes, jdks, off_cpu, samples, tprofiler_text};
 
 /// The JVM gives an old version of a method an id of its own, from the second attach on; before, it has none.
 #[test]
@@ -26,9 +18,9 @@ fn calls_in_old_versions_have_their_names_in_each_attach() {
                 "include=programs,retransform=even-running,port=off,cpu=10ms,wall=100ms,logs={}",
                 logs.path().display()
             );
-            tprofiler(&["attach", &pid, &options]);
+            tprofiler_text(&["attach", &pid, &options]);
             sleep(Duration::from_secs(3));
-            tprofiler(&["detach", &pid]);
+            tprofiler_text(&["detach", &pid]);
             let run = Profile::only_run(logs.path()).folder;
             let what = format!("{jdk}, attach {attach}");
             let (runs, waits) = (samples(&run), off_cpu(&run));
