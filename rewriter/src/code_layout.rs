@@ -4,6 +4,9 @@
 //! old                     new
 //!                         Start                        once, at the start of the code
 //! h: <handler>            h: Caught  <handler>         an exception handler whose range runs Java code
+//! h: <handler>            h: Caught  goto n            one that catches StackOverflowErrors
+//!                            nop                       where it goes on after one of `Caught` itself
+//!                         n: <handler>
 //! i: super(...)           i: super(...)  Initialized   in a constructor, if it may throw
 //! r: return               r: End  return
 //!                         Threw  athrow                behind the code, see `emit`
@@ -13,15 +16,25 @@
 //! [`OffsetMap::instruction`] is where the instruction itself is. The entry probe is before `target(0)`, because a
 //! branch to the start is not a call. `Initialized` is before the target that follows it, because a branch to there
 //! is not the `super(...)` call.
+//!
+//! A probe runs in frames of its own, so it may overflow a nearly full stack. A handler that catches what then comes
+//! must not be skipped for it: it runs with the probe's error. C1 compiles no method with a handler that ordinary code
+//! leads into, hence the `nop`, which only the error leads to.
 
 use crate::error::ErrorKind;
 use crate::instruction::{Bytecode, Instruction, Pc};
-use crate::opcode::{self, Operand, RETURN};
+use crate::opcode::{self, GOTO, NOP, Operand, RETURN};
 use crate::reader::Result;
 
 /// Bytes of a probe: a three-byte instruction that pushes the method id, and an `invokestatic`.
 pub(crate) const PROBE_LENGTH: u32 = 6;
-/// That of the longest one before a return.
+/// Those of a `Caught` with the `goto` and the `nop` behind it.
+pub(crate) const GUARDED_LENGTH: u32 = PROBE_LENGTH + 4;
+/// `goto` past the `nop`, and the `nop`.
+pub(crate) const GUARD: [u8; 4] = [GOTO, 0, 4, NOP];
+/// Where the `nop` is.
+const CAUGHT_OVERFLOW: u32 = GUARDED_LENGTH - 1;
+/// That of the longest probe before a return.
 const LONGEST_AT_RETURN: u32 = 7;
 
 /// The lengths of the probes at a method's entry and before a return.
@@ -70,7 +83,9 @@ impl Slot {
     const NO_THIS: u32 = 1 << 25;
     /// The `Caught` in front of it is in the ranges of the handlers that cover it.
     const COVERED: u32 = 1 << 24;
-    const VALUE: u32 = (1 << 24) - 1;
+    /// The handler goes on if that `Caught` overflows the stack.
+    const GUARDED: u32 = 1 << 23;
+    const VALUE: u32 = (1 << 23) - 1;
 
     const fn has(self, flag: u32) -> bool {
         self.0 & flag != 0
@@ -79,11 +94,20 @@ impl Slot {
     const fn value(self) -> u32 {
         self.0 & Self::VALUE
     }
+
+    /// The length of the `Caught` in front of it.
+    const fn caught_length(self) -> u32 {
+        match (self.has(Self::HANDLER), self.has(Self::GUARDED)) {
+            (false, _) => 0,
+            (true, false) => PROBE_LENGTH,
+            (true, true) => GUARDED_LENGTH,
+        }
+    }
 }
 
 // The largest new offset: each byte is a return with two probes. An `invokespecial` also gets two at most, but has
 // three bytes.
-const _: () = assert!(65_536 * (1 + PROBE_LENGTH + LONGEST_AT_RETURN) < Slot::VALUE);
+const _: () = assert!(65_536 * (1 + GUARDED_LENGTH + LONGEST_AT_RETURN) < Slot::VALUE);
 
 /// The part of a constructor that an instruction is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,6 +133,13 @@ pub(crate) enum EditKind {
     Branch,
 }
 
+/// A handler that goes on if its `Caught` overflows the stack, and a type of exception that it catches then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Guard {
+    pub handler: Pc,
+    pub catch_type: u16,
+}
+
 /// An instruction that changes or gets something inserted in front of it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Edit {
@@ -122,6 +153,7 @@ pub(crate) struct OffsetMap {
     slots: Vec<Slot>,
     edits: Vec<Edit>,
     handlers: Vec<Pc>,
+    guards: Vec<Guard>,
     /// Length of the new code, without the added handlers at its end.
     length: u32,
     /// Those of the probes at the entry and before a return.
@@ -137,6 +169,7 @@ impl OffsetMap {
         self.slots.resize(code.bytes.len() + 1, Slot::default());
         self.edits.clear();
         self.handlers.clear();
+        self.guards.clear();
         self.length = 0;
         self.lengths = lengths;
         self.tells_initialized = false;
@@ -159,6 +192,27 @@ impl OffsetMap {
         if let Some(slot) = self.slots.get_mut(pc.index()) {
             slot.0 |= Slot::COVERED;
         }
+    }
+
+    /// If a handler begins with `Caught`, makes it go on with a StackOverflowError of that.
+    pub(crate) fn guard_handler(&mut self, guard: Guard) {
+        if let Some(slot) = self.slots.get_mut(guard.handler.index())
+            && slot.has(Slot::HANDLER)
+        {
+            slot.0 |= Slot::GUARDED;
+            if let Err(place) = self.guards.binary_search(&guard) {
+                self.guards.insert(place, guard);
+            }
+        }
+    }
+
+    /// In the order of the code.
+    pub(crate) fn guards(&self) -> &[Guard] {
+        &self.guards
+    }
+
+    pub(crate) fn is_guarded(&self, pc: Pc) -> bool {
+        self.slots.get(pc.index()).is_some_and(|slot| slot.has(Slot::GUARDED))
     }
 
     fn is_covered(&self, pc: Pc) -> bool {
@@ -260,7 +314,7 @@ impl OffsetMap {
                 let is_covered = slot.has(Slot::COVERED);
                 let kind = if is_covered { EditKind::CoveredHandler } else { EditKind::Handler };
                 self.edits.push(Edit { pc, kind });
-                new += PROBE_LENGTH;
+                new += slot.caught_length();
             }
             if slot.has(Slot::INIT_CALL) && self.tells_initialized {
                 self.edits.push(Edit { pc, kind: EditKind::InitCall });
@@ -295,8 +349,21 @@ impl OffsetMap {
 
     /// The length of the probes before an instruction.
     fn inserted(&self, slot: Slot) -> u32 {
-        let caught = u32::from(slot.has(Slot::HANDLER)) * PROBE_LENGTH;
-        caught + u32::from(slot.has(Slot::RETURN)) * self.lengths.at_return
+        slot.caught_length() + u32::from(slot.has(Slot::RETURN)) * self.lengths.at_return
+    }
+
+    fn caught_length(&self, pc: Pc) -> u32 {
+        self.slots.get(pc.index()).map_or(0, |slot| slot.caught_length())
+    }
+
+    /// What a guard protects, and where it goes on.
+    pub(crate) fn guarded(
+        &self,
+        code: &Bytecode<'_>,
+        handler: Pc,
+    ) -> Result<(std::ops::Range<NewPc>, NewPc)> {
+        let NewPc(start) = self.target(code, handler)?;
+        Ok((NewPc(start)..NewPc(start + PROBE_LENGTH), NewPc(start + CAUGHT_OVERFLOW)))
     }
 
     /// Where the instruction at `pc` itself is.
@@ -374,7 +441,7 @@ impl OffsetMap {
                 EditKind::Branch | EditKind::CoveredHandler => continue,
                 // After a `Caught` that belongs to the range.
                 EditKind::Return if self.is_covered(edit.pc) => {
-                    (NewPc(target.0 + PROBE_LENGTH), instruction)
+                    (NewPc(target.0 + self.caught_length(edit.pc)), instruction)
                 }
                 EditKind::Handler | EditKind::Return => (target, instruction),
                 EditKind::InitCall => {

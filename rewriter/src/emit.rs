@@ -8,7 +8,9 @@
 //! The two handlers are the last entries of the exception table, so that all handlers of the method come first.
 
 use crate::code::{CodeAttribute, MAX_CODE_LENGTH};
-use crate::code_layout::{EditKind, INIT_CALL_LENGTH, NewPc, OffsetMap, Part, branch_target};
+use crate::code_layout::{
+    EditKind, GUARD, INIT_CALL_LENGTH, NewPc, OffsetMap, Part, branch_target,
+};
 use crate::constant_pool::{ConstantPool, CpIndex};
 use crate::error::Skip;
 use crate::instruction::{Bytecode, Instruction, Pc};
@@ -161,6 +163,9 @@ fn write_instructions(
                     method.constants.caught
                 };
                 out.extend_from_slice(&caught.unwrap_or_default());
+                if method.map.is_guarded(edit.pc) {
+                    out.extend_from_slice(&GUARD);
+                }
             }
             EditKind::Return => out.extend_from_slice(method.constants.end.bytes()),
             EditKind::InitCall => {

@@ -207,6 +207,7 @@ pub(crate) const DUP2: u8 = 0x5c;
 pub(crate) const DUP2_X1: u8 = 0x5d;
 pub(crate) const DUP2_X2: u8 = 0x5e;
 pub(crate) const SWAP: u8 = 0x5f;
+pub(crate) const GOTO: u8 = 0xa7;
 pub(crate) const JSR: u8 = 0xa8;
 pub(crate) const RET: u8 = 0xa9;
 pub(crate) const GETSTATIC: u8 = 0xb2;
@@ -468,6 +469,7 @@ mod tests {
             (DUP2_X1, "dup2_x1"),
             (DUP2_X2, "dup2_x2"),
             (SWAP, "swap"),
+            (GOTO, "goto"),
             (JSR, "jsr"),
             (RET, "ret"),
             (GETSTATIC, "getstatic"),

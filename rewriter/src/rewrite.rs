@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::annotations::{ANNOTATIONS, Annotated, Attributes};
 use crate::code::{CodeAttribute, ExceptionEntry};
-use crate::code_layout::{self, Lengths, OffsetMap};
+use crate::code_layout::{self, Guard, Lengths, OffsetMap};
 use crate::constant_pool::{Appended, ConstantPool, CpIndex, PoolFull, STACK_MAP_TABLE};
 use crate::constructor::{self, Found};
 use crate::emit::{self, Buffers, Method};
@@ -22,6 +22,13 @@ use crate::stack_map;
 
 const ACC_STATIC: u16 = 0x0008;
 const MAGIC: u32 = 0xcafe_babe;
+/// StackOverflowError and its superclasses.
+const OVERFLOW_TYPES: [&str; 4] = [
+    "java/lang/StackOverflowError",
+    "java/lang/VirtualMachineError",
+    "java/lang/Error",
+    "java/lang/Throwable",
+];
 /// The first version whose verifier requires a StackMapTable.
 const FIRST_WITH_FRAMES: u16 = 50;
 
@@ -529,6 +536,25 @@ impl ClassWork<'_, '_> {
         if code.exceptions().len() == 0 {
             return Ok(());
         }
+        self.mark_callers(code)?;
+        for ExceptionEntry { handler, catch_type, .. } in code.exceptions() {
+            if self.catches_overflow(catch_type)? {
+                self.map.guard_handler(Guard { handler, catch_type });
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a handler of this type catches StackOverflowErrors.
+    fn catches_overflow(&self, catch_type: u16) -> Result<bool> {
+        if catch_type == 0 {
+            return Ok(true);
+        }
+        let name = self.pool.class_name(CpIndex(catch_type))?;
+        Ok(OVERFLOW_TYPES.iter().any(|overflow| name == **overflow))
+    }
+
+    fn mark_callers(&mut self, code: &CodeAttribute<'_>) -> Result<()> {
         let has_monitors = code_layout::calls(&code.bytecode, self.calls)?;
         let calls = &*self.calls;
         let runs_java = |entry: &ExceptionEntry| {

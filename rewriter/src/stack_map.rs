@@ -61,6 +61,17 @@ struct Frame<'a> {
     kind: Kind<'a>,
 }
 
+impl<'a> Frame<'a> {
+    /// What is on the stack, if that is one value.
+    fn one_on_stack(&self) -> Option<Types<'a>> {
+        match (self.kind, self.tag) {
+            (Kind::Types1(stack), ..FIRST_CHOP) => Some(stack),
+            (Kind::Full { stack, .. }, _) if stack.count == 1 => Some(stack),
+            _ => None,
+        }
+    }
+}
+
 /// The frames of a StackMapTable.
 struct Frames<'a> {
     cursor: Cursor<'a>,
@@ -180,6 +191,19 @@ pub(crate) fn write(
             write_frame(out, code, map, &frame, delta(previous, pc))?;
             previous = Some(pc);
             count += 1;
+            if let Some(stack) = frame.one_on_stack()
+                && map.is_guarded(frame.pc)
+            {
+                // Both with the variables of the frame before them.
+                let (_, caught_overflow) = map.guarded(code, frame.pc)?;
+                for pc in [caught_overflow, NewPc(caught_overflow.0 + 1)] {
+                    let frame =
+                        Frame { tag: SAME_LOCALS_1_STACK_ITEM, kind: Kind::Types1(stack), ..frame };
+                    write_frame(out, code, map, &frame, delta(previous, pc))?;
+                    previous = Some(pc);
+                    count += 1;
+                }
+            }
         }
     }
     for handler in handlers.frames {
@@ -281,20 +305,32 @@ pub(crate) fn write_old(
     handlers: Handlers<'_>,
 ) -> Result<bool> {
     let count = attribute.u2()?;
-    let Ok(new_count) = u16::try_from(usize::from(count) + handlers.frames.len()) else {
-        return Ok(false);
-    };
-    out.extend_from_slice(&new_count.to_be_bytes());
+    let count_at = out.len();
+    out.extend_from_slice(&[0, 0]);
+    let mut new_count = usize::from(count) + handlers.frames.len();
     for _ in 0..count {
-        push_pc(out, map.target(code, Pc(u32::from(attribute.u2()?)))?);
+        let pc = Pc(u32::from(attribute.u2()?));
+        push_pc(out, map.target(code, pc)?);
+        let types_at = out.len();
         for _locals_then_stack in 0..2 {
             let count = attribute.u2()?;
             out.extend_from_slice(&count.to_be_bytes());
             let types = types(&mut attribute, count)?;
             write_types(out, code, map, types)?;
         }
+        if map.is_guarded(pc) {
+            let types = types_at..out.len();
+            let (_, caught_overflow) = map.guarded(code, pc)?;
+            for pc in [caught_overflow, NewPc(caught_overflow.0 + 1)] {
+                push_pc(out, pc);
+                out.extend_from_within(types.clone());
+                new_count += 1;
+            }
+        }
     }
     attribute.expect_end()?;
+    let Ok(new_count) = u16::try_from(new_count) else { return Ok(false) };
+    patch_u2(out, count_at, new_count);
     for handler in handlers.frames {
         push_pc(out, handler.pc);
         write_handler_types(out, handler, handlers.throwable);

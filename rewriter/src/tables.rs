@@ -19,8 +19,8 @@ pub(crate) struct Protected {
     pub handler: NewPc,
 }
 
-/// Writes the exception table with its count: first the method's own entries, split where something was inserted,
-/// then the added ones. `new_index` gets the new index of each old entry. `Ok(false)` if there are too many.
+/// Writes the exception table with its count: first the guards of its handlers' probes, then the method's own entries,
+/// split where something was inserted, then those of the added handlers. `new_index` gets the new index of each old entry. `Ok(false)` if there are too many.
 pub(crate) fn write_exceptions(
     out: &mut Vec<u8>,
     attribute: &CodeAttribute<'_>,
@@ -32,7 +32,11 @@ pub(crate) fn write_exceptions(
     let count_at = out.len();
     out.extend_from_slice(&[0, 0]);
     new_index.clear();
-    let mut count = 0usize;
+    let mut count = map.guards().len();
+    for guard in map.guards() {
+        let (protected, handler) = map.guarded(code, guard.handler)?;
+        write_entry(out, protected.start, protected.end, handler, guard.catch_type);
+    }
     for entry in attribute.exceptions() {
         let Ok(index) = u16::try_from(count) else { return Ok(false) };
         new_index.push(index);

@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use log_format::rows::{Exit, counter};
-use test_classes::{Counts, Finished, Java, Jdk, Profile, Record, classes, faults, jdks};
+use test_classes::{
+    Counts, Finished, Java, Jdk, Profile, Record, classes, ends_of_jdks, faults, jdks,
+};
 
 /// Runs `programs.Faults` under the agent, which instruments only that program.
 fn run(jdk: &Jdk, jvm_options: &[&str], arguments: &[&str]) -> (Profile, Finished) {
@@ -90,16 +92,43 @@ fn exceptions_from_elsewhere_end_calls() {
     }
 }
 
+/// Where probes take more stack than the calls that ended before: interpreted, after a compiled one at the entry. With
+/// the budget, recursions are not kept from the end of the stack, where that counts.
+#[test]
+fn handlers_run_where_a_probe_overflows_the_stack() {
+    let start = "-XX:CompileCommand=compileonly,java/lang/$TProfiler.Start";
+    for jdk in ends_of_jdks() {
+        for form in ["auto", "plain"] {
+            let logs = tempfile::tempdir().expect("a temporary folder");
+            let options = "leaves=skip,overhead=2%,port=off";
+            let options =
+                format!("include=programs,{options},probe={form},logs={}", logs.path().display());
+            let java = Java::new(jdk).args(["-XX:CompileCommand=quiet", start]).agent(&options);
+            let finished = java.main(classes(), "programs.Overflowing").arg("3").run();
+            finished.expect_quiet_success(jdk);
+            let rounds = finished.stdout.strip_suffix(" rounds\n").and_then(|n| n.parse().ok());
+            assert!(rounds.is_some_and(|n: u32| n > 20), "{jdk} {form}: {}", finished.stdout);
+            let profile = Profile::only_run(logs.path());
+            for method in ["overflow ()V", "error ()V", "throwable ()V", "last ()V"] {
+                let method = format!("programs.Overflowing {method}");
+                assert!(profile.is_throttled(&method), "{jdk} {form}: {method}");
+            }
+        }
+    }
+}
+
 /// An application that is redeployed repeatedly.
 #[test]
 fn classes_that_are_unloaded_leave_nothing_behind() {
     for jdk in jdks() {
         let logs = tempfile::tempdir().expect("a temporary folder");
-        let options = ["-Xmx32m", "-XX:+UseSerialGC"];
-        let (profile, finished) = run_in(logs.path(), jdk, &options, &["classes", "3000"]);
+        // C2's own memory comes and goes, and a heap grows as it likes.
+        let heap = ["-Xms32m", "-Xmx32m", "-XX:+AlwaysPreTouch", "-XX:+UseSerialGC"];
+        let options = [&heap[..], &["-XX:TieredStopAtLevel=1"]].concat();
+        let (profile, finished) = run_in(logs.path(), jdk, &options, &["classes", "6000"]);
         expect_exact(jdk, &profile, &finished, "programs.Deployed");
         let one = profile.counts["programs.Deployed one ()V"];
-        assert_eq!(one, Counts { calls: 30_000, throws: 0 }, "{jdk}");
+        assert_eq!(one, Counts { calls: 60_000, throws: 0 }, "{jdk}");
         // As many ids as there were loaders at the same time, not in total.
         let methods = std::fs::read_dir(&profile.folder).expect("a run");
         let methods = methods.map(|entry| entry.expect("a file").path());
@@ -111,14 +140,15 @@ fn classes_that_are_unloaded_leave_nothing_behind() {
                 rows.filter_map(|row| Some(row.split_once(',')?.0.to_owned())).collect::<Vec<_>>()
             })
             .collect();
-        assert!(ids.len() < 3_000, "{jdk}: {} ids of 9,000 methods", ids.len());
+        assert!(ids.len() < 3_000, "{jdk}: {} ids of 18,000 methods", ids.len());
         let resident: Vec<u64> = finished
             .stdout
             .lines()
             .filter_map(|line| line.strip_prefix("resident ")?.parse().ok())
             .collect();
-        let (first, last) = (resident[0], resident[resident.len() - 1]);
-        assert!(last < first + 16_000, "{jdk}: kilobytes {resident:?}");
+        // Half of the classes, with less than two kilobytes each: 0.3 in quiet runs.
+        let (middle, last) = (resident[2], resident[5]);
+        assert!(last < middle + 5_000, "{jdk}: kilobytes {resident:?}");
     }
 }
 

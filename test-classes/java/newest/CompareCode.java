@@ -30,9 +30,11 @@ import java.lang.classfile.instruction.TableSwitchInstruction;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.BitSet;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Objects;
 import java.util.Optional;
+import java.util.Set;
 
 /**
  * Compares the code of a method with its rewritten form: the same instructions with the same
@@ -45,6 +47,11 @@ final class CompareCode {
     private static final int BEFORE_INIT = 1 << 30;
     /** Classes whose constructors only return. */
     private static final List<String> TRIVIAL = List.of("java/lang/Object", "java/lang/Record", "java/lang/Enum");
+
+    private static final List<String> OVERFLOW_TYPES = List.of("", "java/lang/StackOverflowError",
+            "java/lang/VirtualMachineError", "java/lang/Error", "java/lang/Throwable");
+    /** Where, behind the start of Caught, an error of its own leads to: a nop, and behind it the handler. */
+    private static final int OVERFLOWED = 9;
 
     /** An instruction of the method, and where it stands in both forms. */
     private record Place(Instruction instruction, int old, int target, int now) {}
@@ -66,6 +73,8 @@ final class CompareCode {
     private final BitSet inserted = new BitSet();
     /** Numbers of the old instructions in front of which Caught stands. */
     private final BitSet caught = new BitSet();
+    /** Those of them at which the handler goes on with a StackOverflowError of Caught. */
+    private final BitSet guarded = new BitSet();
     /** Numbers of the old instructions behind which Initialized stands. */
     private final BitSet initialized = new BitSet();
     private int id;
@@ -138,6 +147,10 @@ final class CompareCode {
                 probe(now, n, "Caught");
                 caught.set(places.size());
                 n += 2;
+                if (catchesOverflow(instruction.bci)) {
+                    guard(now, n);
+                    n += 2;
+                }
             }
             if (isReturn) {
                 check(probe(now, n, "End") == id, "End with the id of before");
@@ -165,6 +178,23 @@ final class CompareCode {
             check(isOpcode(now, n + 4, Opcode.ATHROW), "no athrow behind Threw");
         }
         check(ours <= 2, "%d handlers", ours);
+    }
+
+    private static boolean isOfOverflow(ExceptionCatch entry) {
+        return OVERFLOW_TYPES.contains(type(entry));
+    }
+
+    private boolean catchesOverflow(int handler) {
+        return before.exceptionHandlers().stream().anyMatch(e -> old(e.handler()) == handler && isOfOverflow(e));
+    }
+
+    /** Behind Caught: a nop, and a goto past it. */
+    private void guard(List<At> code, int index) {
+        check(isOpcode(code, index, Opcode.GOTO) && isOpcode(code, index + 1, Opcode.NOP), "no guard at %d", index);
+        int behind = code.get(index + 2).bci;
+        check(now(((BranchInstruction) code.get(index).instruction).target()) == behind, "a goto to elsewhere");
+        inserted.set(code.get(index).bci, behind);
+        guarded.set(places.size());
     }
 
     private static boolean isProbe(List<At> code, int index, String name) {
@@ -279,7 +309,7 @@ final class CompareCode {
     /** The method's entries protect what they did, no probe among it; ours protect the rest. */
     private void exceptions() {
         List<ExceptionCatch> now = after.exceptionHandlers();
-        int n = 0;
+        int n = guards(now);
         for (ExceptionCatch entry : before.exceptionHandlers()) {
             BitSet expected = new BitSet();
             for (int i = indexOfOld[old(entry.tryStart())]; i < indexOfOld[old(entry.tryEnd())]; i++) {
@@ -327,6 +357,26 @@ final class CompareCode {
         boolean hasSuper = method.parent().flatMap(c -> c.superclass()).isPresent();
         check(!(isConstructor && returns && hasSuper) || callIsOpen, "a constructor's super(...) is protected");
         check(hasIdOfBefore != initialized.isEmpty(), "Initialized is not where it should be");
+    }
+
+    /** The first entries protect each guarded Caught and nothing else, for the types of its handler; their number. */
+    private int guards(List<ExceptionCatch> now) {
+        Set<String> expected = new HashSet<>();
+        for (ExceptionCatch entry : before.exceptionHandlers()) {
+            int handler = indexOfOld[old(entry.handler())];
+            if (guarded.get(handler) && isOfOverflow(entry)) {
+                expected.add(places.get(handler).target + type(entry));
+            }
+        }
+        Set<String> found = new HashSet<>();
+        int n = 0;
+        for (; n < expected.size(); n++) {
+            int start = now(now.get(n).tryStart());
+            check(now(now.get(n).tryEnd()) == start + 6 && now(now.get(n).handler()) == start + OVERFLOWED, "a guard");
+            found.add(start + type(now.get(n)));
+        }
+        check(found.equals(expected), "guards of %s, not %s", found, expected);
+        return n;
     }
 
     /**
@@ -381,7 +431,7 @@ final class CompareCode {
                 boolean isCovered = bytes.get(place.target);
                 check(!isCovered || bytes.get(place.now) && Monitors.areUsed(before), "a range covers a Caught");
                 if (isCovered) {
-                    bytes.clear(place.target, place.target + 6);
+                    bytes.clear(place.target, place.target + (guarded.get(i) ? OVERFLOWED + 1 : 6));
                 }
             }
             bytes.and(inserted);
@@ -396,16 +446,27 @@ final class CompareCode {
         List<StackMapFrameInfo> old = frames(before);
         List<StackMapFrameInfo> now = frames(after);
         boolean wantsFrames = after.findAttribute(Attributes.stackMapTable()).isPresent();
-        for (int i = 0; i < old.size(); i++) {
-            StackMapFrameInfo a = old.get(i);
-            check(i < now.size(), "a frame is gone");
-            StackMapFrameInfo b = now.get(i);
-            target(a.target(), b.target(), "frame");
-            types(a.locals(), b.locals());
-            types(a.stack(), b.stack());
-        }
+        int n = 0;
         int ours = (newLength - handlers) / 7;
+        for (StackMapFrameInfo a : old) {
+            frame(a, now, n, target(old(a.target())));
+            n++;
+            int place = indexOfOld[old(a.target())];
+            if (place < places.size() && guarded.get(place)) {
+                for (int behind = 0; behind < 2; behind++, n++, ours++) {
+                    frame(a, now, n, places.get(place).target + OVERFLOWED + behind);
+                }
+            }
+        }
         check(!wantsFrames || now.size() == old.size() + ours, "%d frames, then %d", old.size(), now.size());
+    }
+
+    private void frame(StackMapFrameInfo old, List<StackMapFrameInfo> now, int index, int target) {
+        check(index < now.size(), "a frame is gone");
+        StackMapFrameInfo same = now.get(index);
+        check(now(same.target()) == target, "frame of %d is at %d", old(old.target()), now(same.target()));
+        types(old.locals(), same.locals());
+        types(old.stack(), same.stack());
     }
 
     private static List<StackMapFrameInfo> frames(CodeAttribute code) {
