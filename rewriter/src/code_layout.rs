@@ -4,9 +4,8 @@
 //! old                     new
 //!                         Start                        once, at the start of the code
 //! h: <handler>            h: Caught  <handler>         an exception handler whose range runs Java code
-//! h: <handler>            h: Caught  goto n            one that catches StackOverflowErrors
-//!                            nop                       where it goes on after one of `Caught` itself
-//!                         n: <handler>
+//! h: <handler>            h: Caught  goto n  nop       one that catches StackOverflowErrors: at the `nop`, it goes
+//!                         n: <handler>                 on if `Caught` overflows the stack (see `guards`)
 //! i: super(...)           i: super(...)  Initialized   in a constructor, if it may throw
 //! r: return               r: End  return
 //!                         Threw  athrow                behind the code, see `emit`
@@ -17,9 +16,7 @@
 //! branch to the start is not a call. `Initialized` is before the target that follows it, because a branch to there
 //! is not the `super(...)` call.
 //!
-//! A probe runs in frames of its own, so it may overflow a nearly full stack. A handler that catches what then comes
-//! must not be skipped for it: it runs with the probe's error. C1 compiles no method with a handler that ordinary code
-//! leads into, hence the `nop`, which only the error leads to.
+//! C1 compiles no method with a handler that ordinary code leads into, hence the `nop`, which only the error leads to.
 
 use crate::error::ErrorKind;
 use crate::instruction::{Bytecode, Instruction, Pc};
@@ -133,10 +130,12 @@ pub(crate) enum EditKind {
     Branch,
 }
 
-/// A handler that goes on if its `Caught` overflows the stack, and a type of exception that it catches then.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// What catches the errors of a handler's `Caught`, of one type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Guard {
     pub handler: Pc,
+    /// The handler where the method goes on: the same one, or one around it.
+    pub to: Pc,
     pub catch_type: u16,
 }
 
@@ -194,19 +193,21 @@ impl OffsetMap {
         }
     }
 
-    /// If a handler begins with `Caught`, makes it go on with a StackOverflowError of that.
-    pub(crate) fn guard_handler(&mut self, guard: Guard) {
-        if let Some(slot) = self.slots.get_mut(guard.handler.index())
-            && slot.has(Slot::HANDLER)
-        {
-            slot.0 |= Slot::GUARDED;
-            if let Err(place) = self.guards.binary_search(&guard) {
-                self.guards.insert(place, guard);
-            }
-        }
+    /// The handlers that begin with `Caught`.
+    pub(crate) fn handlers(&self) -> &[Pc] {
+        &self.handlers
     }
 
-    /// In the order of the code.
+    /// Adds a guard behind those that it has.
+    pub(crate) fn add_guard(&mut self, guard: Guard) {
+        if guard.to == guard.handler
+            && let Some(slot) = self.slots.get_mut(guard.handler.index())
+        {
+            slot.0 |= Slot::GUARDED;
+        }
+        self.guards.push(guard);
+    }
+
     pub(crate) fn guards(&self) -> &[Guard] {
         &self.guards
     }
@@ -215,7 +216,8 @@ impl OffsetMap {
         self.slots.get(pc.index()).is_some_and(|slot| slot.has(Slot::GUARDED))
     }
 
-    fn is_covered(&self, pc: Pc) -> bool {
+    /// Whether a handler's `Caught` is in the protected ranges that the handler is in itself.
+    pub(crate) fn is_covered(&self, pc: Pc) -> bool {
         self.slots.get(pc.index()).is_some_and(|slot| slot.has(Slot::COVERED))
     }
 
@@ -356,14 +358,20 @@ impl OffsetMap {
         self.slots.get(pc.index()).map_or(0, |slot| slot.caught_length())
     }
 
-    /// What a guard protects, and where it goes on.
-    pub(crate) fn guarded(
+    /// The `Caught` of a handler.
+    pub(crate) fn caught(
         &self,
         code: &Bytecode<'_>,
         handler: Pc,
-    ) -> Result<(std::ops::Range<NewPc>, NewPc)> {
+    ) -> Result<std::ops::Range<NewPc>> {
         let NewPc(start) = self.target(code, handler)?;
-        Ok((NewPc(start)..NewPc(start + PROBE_LENGTH), NewPc(start + CAUGHT_OVERFLOW)))
+        Ok(NewPc(start)..NewPc(start + PROBE_LENGTH))
+    }
+
+    /// Where a handler goes on with an error of a `Caught`: without calling its own, if it has a `nop` for that.
+    pub(crate) fn with_overflow(&self, code: &Bytecode<'_>, handler: Pc) -> Result<NewPc> {
+        let NewPc(start) = self.target(code, handler)?;
+        Ok(NewPc(if self.is_guarded(handler) { start + CAUGHT_OVERFLOW } else { start }))
     }
 
     /// Where the instruction at `pc` itself is.

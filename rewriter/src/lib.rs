@@ -9,7 +9,8 @@
 //! selected methods are rebuilt, and every other byte is copied unchanged. No input makes it panic: a malformed class
 //! is an [`Error`], a method that cannot be instrumented a [`Skip`].
 //!
-//! Begin to read at [`Rewriter::rewrite`]. `code_layout` plans where the probes go, `emit` writes the new code,
+//! Begin to read at [`Rewriter::rewrite`]. `code_layout` plans where the probes go, `guards` what happens if one of a
+//! handler overflows the stack, `emit` writes the new code,
 //! `stack_map`, `tables` and `annotations` move what refers to code offsets; `probe_constants` appends to the constant
 //! pool.
 //!
@@ -44,6 +45,7 @@ mod constant_pool;
 mod constructor;
 mod emit;
 mod error;
+mod guards;
 mod instruction;
 mod monitors;
 mod mutf8;

@@ -4,11 +4,12 @@ use std::ops::Range;
 
 use crate::annotations::{ANNOTATIONS, Annotated, Attributes};
 use crate::code::{CodeAttribute, ExceptionEntry};
-use crate::code_layout::{self, Guard, Lengths, OffsetMap};
+use crate::code_layout::{self, Lengths, OffsetMap};
 use crate::constant_pool::{Appended, ConstantPool, CpIndex, PoolFull, STACK_MAP_TABLE};
 use crate::constructor::{self, Found};
 use crate::emit::{self, Buffers, Method};
 use crate::error::{Error, ErrorKind, Skip};
+use crate::guards;
 use crate::instruction::{Bytecode, Pc};
 use crate::monitors;
 use crate::mutf8::Mutf8;
@@ -22,13 +23,6 @@ use crate::stack_map;
 
 const ACC_STATIC: u16 = 0x0008;
 const MAGIC: u32 = 0xcafe_babe;
-/// StackOverflowError and its superclasses.
-const OVERFLOW_TYPES: [&str; 4] = [
-    "java/lang/StackOverflowError",
-    "java/lang/VirtualMachineError",
-    "java/lang/Error",
-    "java/lang/Throwable",
-];
 /// The first version whose verifier requires a StackMapTable.
 const FIRST_WITH_FRAMES: u16 = 50;
 
@@ -531,29 +525,16 @@ impl ClassWork<'_, '_> {
         Ok(written.map(|()| true))
     }
 
-    /// Marks the handlers that should begin with `Caught`: those whose range can run Java code.
+    /// Marks the handlers that should begin with `Caught`, and plans their guards.
     fn mark_handlers(&mut self, code: &CodeAttribute<'_>) -> Result<()> {
         if code.exceptions().len() == 0 {
             return Ok(());
         }
         self.mark_callers(code)?;
-        for ExceptionEntry { handler, catch_type, .. } in code.exceptions() {
-            if self.catches_overflow(catch_type)? {
-                self.map.guard_handler(Guard { handler, catch_type });
-            }
-        }
-        Ok(())
+        guards::mark(code, self.pool, self.map)
     }
 
-    /// Whether a handler of this type catches StackOverflowErrors.
-    fn catches_overflow(&self, catch_type: u16) -> Result<bool> {
-        if catch_type == 0 {
-            return Ok(true);
-        }
-        let name = self.pool.class_name(CpIndex(catch_type))?;
-        Ok(OVERFLOW_TYPES.iter().any(|overflow| name == **overflow))
-    }
-
+    /// Marks the handlers whose range can run Java code.
     fn mark_callers(&mut self, code: &CodeAttribute<'_>) -> Result<()> {
         let has_monitors = code_layout::calls(&code.bytecode, self.calls)?;
         let calls = &*self.calls;

@@ -171,8 +171,8 @@ pub(crate) fn frames_without_this(table: Cursor<'_>, parameters: usize) -> Resul
     Ok(without)
 }
 
-/// Writes the contents of a StackMapTable: the frames of `attribute`, if there is one, and then those of the added
-/// handlers. `Ok(false)` if there are too many.
+/// Writes the contents of a StackMapTable: the frames of `attribute`, if there is one, with two more in handlers that have
+/// a `nop` for an overflow, and then those of the added handlers. `Ok(false)` if there are too many.
 pub(crate) fn write(
     out: &mut Vec<u8>,
     attribute: Option<Cursor<'_>>,
@@ -195,8 +195,8 @@ pub(crate) fn write(
                 && map.is_guarded(frame.pc)
             {
                 // Both with the variables of the frame before them.
-                let (_, caught_overflow) = map.guarded(code, frame.pc)?;
-                for pc in [caught_overflow, NewPc(caught_overflow.0 + 1)] {
+                let nop = map.with_overflow(code, frame.pc)?;
+                for pc in [nop, NewPc(nop.0 + 1)] {
                     let frame =
                         Frame { tag: SAME_LOCALS_1_STACK_ITEM, kind: Kind::Types1(stack), ..frame };
                     write_frame(out, code, map, &frame, delta(previous, pc))?;
@@ -320,8 +320,8 @@ pub(crate) fn write_old(
         }
         if map.is_guarded(pc) {
             let types = types_at..out.len();
-            let (_, caught_overflow) = map.guarded(code, pc)?;
-            for pc in [caught_overflow, NewPc(caught_overflow.0 + 1)] {
+            let nop = map.with_overflow(code, pc)?;
+            for pc in [nop, NewPc(nop.0 + 1)] {
                 push_pc(out, pc);
                 out.extend_from_within(types.clone());
                 new_count += 1;

@@ -20,7 +20,8 @@ pub(crate) struct Protected {
 }
 
 /// Writes the exception table with its count: first the guards of its handlers' probes, then the method's own entries,
-/// split where something was inserted, then those of the added handlers. `new_index` gets the new index of each old entry. `Ok(false)` if there are too many.
+/// split where something was inserted, then those of the added handlers. `new_index` gets the new index of each old
+/// entry. `Ok(false)` if there are too many.
 pub(crate) fn write_exceptions(
     out: &mut Vec<u8>,
     attribute: &CodeAttribute<'_>,
@@ -34,8 +35,9 @@ pub(crate) fn write_exceptions(
     new_index.clear();
     let mut count = map.guards().len();
     for guard in map.guards() {
-        let (protected, handler) = map.guarded(code, guard.handler)?;
-        write_entry(out, protected.start, protected.end, handler, guard.catch_type);
+        let caught = map.caught(code, guard.handler)?;
+        let to = map.with_overflow(code, guard.to)?;
+        write_entry(out, caught.start, caught.end, to, guard.catch_type);
     }
     for entry in attribute.exceptions() {
         let Ok(index) = u16::try_from(count) else { return Ok(false) };

@@ -30,8 +30,10 @@ import java.lang.classfile.instruction.TableSwitchInstruction;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.BitSet;
+import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
+import java.util.Map;
 import java.util.Objects;
 import java.util.Optional;
 import java.util.Set;
@@ -73,7 +75,7 @@ final class CompareCode {
     private final BitSet inserted = new BitSet();
     /** Numbers of the old instructions in front of which Caught stands. */
     private final BitSet caught = new BitSet();
-    /** Those of them at which the handler goes on with a StackOverflowError of Caught. */
+    /** Those of them that have a nop, for an overflow of Caught. */
     private final BitSet guarded = new BitSet();
     /** Numbers of the old instructions behind which Initialized stands. */
     private final BitSet initialized = new BitSet();
@@ -188,7 +190,7 @@ final class CompareCode {
         return before.exceptionHandlers().stream().anyMatch(e -> old(e.handler()) == handler && isOfOverflow(e));
     }
 
-    /** Behind Caught: a nop, and a goto past it. */
+    /** Behind Caught: a goto past a nop, and that. */
     private void guard(List<At> code, int index) {
         check(isOpcode(code, index, Opcode.GOTO) && isOpcode(code, index + 1, Opcode.NOP), "no guard at %d", index);
         int behind = code.get(index + 2).bci;
@@ -359,24 +361,43 @@ final class CompareCode {
         check(hasIdOfBefore != initialized.isEmpty(), "Initialized is not where it should be");
     }
 
-    /** The first entries protect each guarded Caught and nothing else, for the types of its handler; their number. */
+    /** The first entries lead from each Caught to what catches an overflow of it; their number. */
     private int guards(List<ExceptionCatch> now) {
-        Set<String> expected = new HashSet<>();
-        for (ExceptionCatch entry : before.exceptionHandlers()) {
-            int handler = indexOfOld[old(entry.handler())];
-            if (guarded.get(handler) && isOfOverflow(entry)) {
-                expected.add(places.get(handler).target + type(entry));
+        List<ExceptionCatch> of = before.exceptionHandlers().stream().filter(CompareCode::isOfOverflow).toList();
+        Map<Integer, List<String>> expected = new HashMap<>();
+        for (int i = caught.nextSetBit(0); i >= 0; i = caught.nextSetBit(i + 1)) {
+            int handler = places.get(i).old;
+            List<ExceptionCatch> catches = new ArrayList<>(of.stream().filter(e -> old(e.handler()) == handler).toList());
+            // Where there are monitors, ranges around a handler have its Caught; what comes before may lead back here.
+            if (!Monitors.areUsed(before)) {
+                of.stream().filter(e -> old(e.tryStart()) <= handler && handler < old(e.tryEnd()))
+                        .filter(e -> old(e.handler()) != handler)
+                        .takeWhile(e -> old(e.handler()) > handler).forEach(catches::add);
+            }
+            Set<Integer> types = new HashSet<>();
+            for (ExceptionCatch entry : catches) {
+                if (!types.contains(0) && types.add(index(entry))) {
+                    int to = indexOfOld[old(entry.handler())];
+                    int goesOn = places.get(to).target + (guarded.get(to) ? OVERFLOWED : 0);
+                    expected.computeIfAbsent(places.get(i).target, t -> new ArrayList<>()).add(goesOn + ":" + index(entry));
+                }
             }
         }
-        Set<String> found = new HashSet<>();
-        int n = 0;
-        for (; n < expected.size(); n++) {
-            int start = now(now.get(n).tryStart());
-            check(now(now.get(n).tryEnd()) == start + 6 && now(now.get(n).handler()) == start + OVERFLOWED, "a guard");
-            found.add(start + type(now.get(n)));
+        int count = expected.values().stream().mapToInt(List::size).sum();
+        check(count <= now.size(), "guards are gone");
+        Map<Integer, List<String>> found = new HashMap<>();
+        for (ExceptionCatch entry : now.subList(0, count)) {
+            int start = now(entry.tryStart());
+            check(now(entry.tryEnd()) == start + 6, "a guard of more than Caught");
+            found.computeIfAbsent(start, t -> new ArrayList<>()).add(now(entry.handler()) + ":" + index(entry));
         }
         check(found.equals(expected), "guards of %s, not %s", found, expected);
-        return n;
+        return count;
+    }
+
+    /** The constant of the type that an entry catches, or 0. */
+    private static int index(ExceptionCatch entry) {
+        return entry.catchType().map(c -> c.index()).orElse(0);
     }
 
     /**

@@ -376,6 +376,9 @@ public final class MakeShapes {
                 c.trying(
                         t -> t.iload(1).invokestatic(self, "check", INT_TO_INT).istore(1),
                         x -> x.catching(FAILURE, h -> h.pop().bipush(9).istore(1)));
+                c.trying(
+                        t -> t.iload(1).invokestatic(self, "check", INT_TO_INT).pop(),
+                        x -> x.catching(CD_Throwable, h -> h.pop()));
                 c.aload(0).iload(1).invokestatic(CD_String, "valueOf", MethodTypeDesc.of(CD_String, CD_int));
                 c.invokespecial(exception, INIT_NAME, takesString);
                 c.trying(
@@ -455,7 +458,7 @@ public final class MakeShapes {
             shape(name, major, b -> {
                 run(b, c -> {
                     c.iconst_0().istore(0);
-                    for (String method : List.of("selfCovering", "shared", "alsoTarget", "overlapping", "last", "inEffectEmpty", "handlerReturns")) {
+                    for (String method : List.of("selfCovering", "shared", "sharedByErrors", "alsoTarget", "alsoTargetOfErrors", "overlapping", "last", "inEffectEmpty", "handlerReturns")) {
                         for (int i = 0; i < 3; i++) {
                             call(c, name, method, i);
                         }
@@ -493,17 +496,31 @@ public final class MakeShapes {
                     c.labelBinding(handler).pop().bipush(50).ireturn();
                     c.exceptionCatch(start, middle, handler, FAILURE).exceptionCatch(middle, end, handler, ClassDesc.of("java.lang.ArithmeticException"));
                 });
-                // The handler is jumped to as well, with an exception that was made.
-                b.withMethodBody("alsoTarget", INT_TO_INT, STATIC, c -> {
+                // One handler for two types of which each catches StackOverflowErrors.
+                b.withMethodBody("sharedByErrors", INT_TO_INT, STATIC, c -> {
                     Label handler = c.newLabel();
-                    Label jump = c.newLabel();
                     Label start = c.newBoundLabel();
-                    c.iload(0).ifeq(jump).iload(0).invokestatic(self, "maybe", INT_TO_INT).ireturn();
+                    c.iload(0).invokestatic(self, "maybe", INT_TO_INT).istore(1);
+                    Label middle = c.newBoundLabel();
+                    c.iload(0).iconst_1().iadd().invokestatic(self, "maybe", INT_TO_INT).pop();
                     Label end = c.newBoundLabel();
-                    c.labelBinding(jump).new_(FAILURE).dup().invokespecial(FAILURE, INIT_NAME, MTD_void).goto_(handler);
-                    c.labelBinding(handler).invokevirtual(FAILURE, "getMessage", MethodTypeDesc.of(CD_String)).pop().bipush(60).ireturn();
-                    c.exceptionCatch(start, end, handler, FAILURE);
+                    c.iload(1).ireturn();
+                    c.labelBinding(handler).pop().bipush(55).ireturn();
+                    c.exceptionCatch(start, middle, handler, CD_Throwable).exceptionCatchAll(middle, end, handler);
                 });
+                // The handler is jumped to as well, with an exception that was made.
+                for (ClassDesc caught : List.of(FAILURE, CD_Throwable)) {
+                    b.withMethodBody(caught == FAILURE ? "alsoTarget" : "alsoTargetOfErrors", INT_TO_INT, STATIC, c -> {
+                        Label handler = c.newLabel();
+                        Label jump = c.newLabel();
+                        Label start = c.newBoundLabel();
+                        c.iload(0).ifeq(jump).iload(0).invokestatic(self, "maybe", INT_TO_INT).ireturn();
+                        Label end = c.newBoundLabel();
+                        c.labelBinding(jump).new_(FAILURE).dup().invokespecial(FAILURE, INIT_NAME, MTD_void).goto_(handler);
+                        c.labelBinding(handler).invokevirtual(caught, "getMessage", MethodTypeDesc.of(CD_String)).pop().bipush(60).ireturn();
+                        c.exceptionCatch(start, end, handler, caught);
+                    });
+                }
                 b.withMethodBody("overlapping", INT_TO_INT, STATIC, c -> {
                     Label inner = c.newLabel();
                     Label outer = c.newLabel();

@@ -7,9 +7,11 @@ package programs;
  * were.
  */
 public final class Overflowing {
-    private static final String[] NAMES = {"overflow", "error", "throwable", "last", "monitor"};
+    private static final String[] NAMES = {"overflow", "error", "throwable", "last", "nested", "monitor"};
     private static int calls;
     private static int handled;
+    private static final IllegalStateException FAILED = new IllegalStateException();
+    private static final StackOverflowError FULL = new StackOverflowError();
     private static long mixed;
     private static long kept;
 
@@ -21,7 +23,8 @@ public final class Overflowing {
         for (; System.nanoTime() < end; rounds++) {
             for (int method = 0; method < NAMES.length; method++) {
                 int which = method;
-                Thread thread = new Thread(null, () -> run(which), "overflowing", 256 << 10);
+                int below = rounds % 30;
+                Thread thread = new Thread(null, () -> runBelow(below, which), "overflowing", 256 << 10);
                 thread.start();
                 thread.join();
                 if (calls != handled || calls < 100) {
@@ -30,6 +33,15 @@ public final class Overflowing {
             }
         }
         System.out.println(rounds + " rounds");
+    }
+
+    /** Calls before the recursion make it end at another place of the stack. */
+    private static void runBelow(int calls, int method) {
+        if (calls > 0) {
+            runBelow(calls - 1, method);
+        } else {
+            run(method);
+        }
     }
 
     private static void run(int method) {
@@ -47,6 +59,9 @@ public final class Overflowing {
                     break;
                 case 3:
                     last();
+                    break;
+                case 4:
+                    nested();
                     break;
                 default:
                     monitor(new Object());
@@ -103,6 +118,30 @@ public final class Overflowing {
             kept ^= own;
         } finally {
             handled++;
+        }
+    }
+
+    /** The inner handler catches no error of its probe, the outer one does. */
+    private static void nested() {
+        long own = mixed = mixed * 6364136223846793005L + 1442695040888963407L;
+        calls++;
+        try {
+            try {
+                instead();
+            } catch (IllegalStateException e) {
+                kept ^= own;
+            }
+        } finally {
+            handled++;
+        }
+        throw FULL;
+    }
+
+    private static void instead() {
+        try {
+            nested();
+        } catch (StackOverflowError e) {
+            throw FAILED;
         }
     }
 
