@@ -27,6 +27,9 @@ pub enum Error {
     /// A profile task is refused.
     #[error("task: {0}")]
     Task(String),
+    /// A pattern names nothing, and cannot come to: the command and why.
+    #[error("{0}: {1}")]
+    NamesNothing(&'static str, String),
     /// A command needs the sampler.
     #[error("{0} needs samples of CPU time (option cpu)")]
     NeedsCpu(&'static str),

@@ -209,7 +209,8 @@ fn what_met_nothing_is_told_at_the_end() {
     let traced = run(jdk, "include=programs.Filtered,trace=Filtered.main:10");
     assert_eq!(
         traced.finished.stderr,
-        "tprofiler: trace: Filtered.main is the end of a name; trace needs all of it\n"
+        "tprofiler: trace: Filtered.main is the end of a name; trace needs all of it, like \
+         programs.Filtered.main\n"
     );
     let run = run(jdk, "include=programs.Filtered,exclude=programs");
     assert_eq!(

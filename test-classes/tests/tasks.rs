@@ -363,8 +363,13 @@ fn an_endpoint_may_be_a_name_for_methods() {
         later["hints"][0].as_str().expect("a hint").contains(" that no.such.Endpoint.at names"),
         "{later}"
     );
+    // A class that has probes and no such method will not come to have it.
+    let mistyped = tprofiler(program.port, &["task", "--endpoint=programs.Endpoints.stok"]);
+    let why = "programs.Endpoints has no method stok; nearest: stock";
+    assert!(error_line(&mistyped).ends_with(&format!("task: {why}\n")), "{mistyped:?}");
     std::fs::remove_file(&file).expect("the file");
     let (tasks, _) = program.end();
+    assert_eq!((tasks[2].row.state, &*tasks[2].row.reason), (TaskState::Rejected, why));
     let names: Vec<Vec<String>> = tasks[0]
         .requests
         .iter()

@@ -119,12 +119,26 @@ fn commands_trace_and_untrace() {
         let last = samples();
         program.ask("100000");
         assert_eq!(samples(), last, "{jdk}");
-        let nothing = tprofiler_json(port, &["trace", "programs.Traced.sell"]);
-        assert_eq!(nothing["hints"][0], "programs.Traced has no method sell", "{jdk}: {nothing}");
+        for (mistyped, why) in [
+            ("programs.Traced.sell", "programs.Traced has no method sell"),
+            (
+                "Traced.pay",
+                "Traced.pay is the end of a name; trace needs all of it, like programs.Traced.pay",
+            ),
+        ] {
+            let refused = tprofiler(port, &["trace", mistyped]);
+            assert!(error_line(&refused).ends_with(&format!("trace: {why}\n")), "{refused:?}");
+        }
+        // A class may come later.
+        let nothing = tprofiler_json(port, &["trace", "programs.Later.sell"]);
+        assert_eq!(
+            nothing["hints"][0], "no class with probes has methods that programs.Later.sell names",
+            "{jdk}: {nothing}"
+        );
         let again = tprofiler_json(port, &["trace"]);
         assert_eq!(again["hints"], nothing["hints"], "{jdk}: {again}");
         // Without any, no pattern is left.
-        let off = tprofiler_json(port, &["untrace", "programs.Traced.sell"]);
+        let off = tprofiler_json(port, &["untrace", "programs.Later.sell"]);
         assert_eq!(
             (&off["traces"], &off["hints"]),
             (&json!([]), &nothing["hints"]),

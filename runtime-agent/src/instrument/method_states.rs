@@ -155,6 +155,16 @@ impl MethodStates {
         Some(format!("{class} has no method {name}{nearest}"))
     }
 
+    /// Says that the pattern names methods only at the end of a longer name, if so, and what this command needs.
+    pub(crate) fn end_of_name(&self, pattern: &Pattern, command: &str) -> Option<String> {
+        let (Method { class, name, .. }, _) = self.methods.first()?;
+        if pattern.method(&class.name, name) {
+            return None;
+        }
+        let whole = format!("{}.{name}", class.name);
+        Some(format!("{pattern} is the end of a name; {command} needs all of it, like {whole}"))
+    }
+
     /// Whether the pattern names nothing that is known.
     pub(crate) fn is_empty(&self) -> bool {
         self.methods.is_empty()

@@ -113,6 +113,25 @@ impl Tasks {
     /// # Errors
     /// Its id is in use.
     pub(crate) fn add(&mut self, order: TaskOrder, now: Now) -> Result<TaskRow, String> {
+        self.add_or_reject(order, None, now)
+    }
+
+    /// Adds a task that is rejected, with the reason. Errors as [`add`](Self::add).
+    pub(crate) fn reject(
+        &mut self,
+        order: TaskOrder,
+        reason: String,
+        now: Now,
+    ) -> Result<TaskRow, String> {
+        self.add_or_reject(order, Some(reason), now)
+    }
+
+    fn add_or_reject(
+        &mut self,
+        order: TaskOrder,
+        rejected: Option<String>,
+        now: Now,
+    ) -> Result<TaskRow, String> {
         if let Some(id) = &order.id
             && self.ids.contains(id)
         {
@@ -149,7 +168,8 @@ impl Tasks {
         });
         let open = self.all.iter().filter(|task| task.is_open()).count();
         let wrong = wrong
-            .or_else(|| (open >= MOST_WAITING).then(|| format!("{open} tasks wait; cancel some")));
+            .or_else(|| (open >= MOST_WAITING).then(|| format!("{open} tasks wait; cancel some")))
+            .or(rejected);
         if let Some(reason) = wrong {
             row.state = TaskState::Rejected;
             row.reason = reason;

@@ -281,6 +281,11 @@ impl<'j> AgentLoop<'j> {
     /// Traces one in so many calls of the methods that a pattern names; with 0, none. Returns hints.
     fn trace(&mut self, pattern: &Pattern, every: u64) -> Result<Vec<String>, Error> {
         self.sampler("trace")?;
+        if every > 0
+            && let Some(why) = self.why_never_named(pattern, "trace")
+        {
+            return Err(Error::NamesNothing("trace", why));
+        }
         let named = self.methods.change_trace(pattern.clone(), every, || self.recorder.round())?;
         if self.methods.traces().iter().all(|own| own.value == 0) {
             self.methods.forget_traces();
@@ -292,10 +297,20 @@ impl<'j> AgentLoop<'j> {
     fn why_not_named(&mut self, pattern: &Pattern, command: &str) -> String {
         match self.method_states(pattern) {
             (_, Some(hint)) => hint,
-            (states, None) if states.methods.is_empty() => format!(
-                "{pattern} names no method that is measured; tprofiler methods {pattern} says why"
-            ),
-            (_, None) => format!("{pattern} is the end of a name; {command} needs all of it"),
+            (states, None) => states.end_of_name(pattern, command).unwrap_or_else(|| {
+                format!("{pattern} names no method that is measured; tprofiler methods {pattern} says why")
+            }),
+        }
+    }
+
+    /// Why a pattern cannot come to name a method for this command: a mistake, since no class that loads later helps.
+    fn why_never_named(&mut self, pattern: &Pattern, command: &str) -> Option<String> {
+        if pattern.has_wildcards() {
+            return None;
+        }
+        match self.method_states(pattern) {
+            (states, Some(hint)) => states.similar.is_some().then_some(hint),
+            (states, None) => states.end_of_name(pattern, command),
         }
     }
 

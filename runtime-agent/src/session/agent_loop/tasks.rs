@@ -37,7 +37,14 @@ impl AgentLoop<'_> {
     /// It is rejected; the log says so too.
     fn add_task(&mut self, order: TaskOrder) -> Result<(Found, Vec<String>), Error> {
         let patterns = order.methods.clone();
-        let row = self.tasks.add(order, Now::read()).map_err(Error::Task)?;
+        let why_never: Option<Vec<String>> =
+            patterns.iter().map(|pattern| self.why_never_named(pattern, "task")).collect();
+        let why_never = why_never.and_then(|all| all.into_iter().next());
+        let added = match why_never {
+            Some(reason) => self.tasks.reject(order, reason, Now::read()),
+            None => self.tasks.add(order, Now::read()),
+        };
+        let row = added.map_err(Error::Task)?;
         if self.tasks.is_for_log(&row, Now::read()) {
             self.recorder.tell_task(row.clone(), self.tasks.open_rows());
         }
