@@ -55,7 +55,16 @@ await withPage(modules, { colorScheme: "light", offline: true }, async (tab) => 
     return;
   }
   const bySelf = [...all].sort((a, b) => methods.own[b] - methods.own[a]);
-  assert.equal(await tab.textContent("main table tbody a"), label(bySelf[0]));
+  const headed = async (start) => {
+    const table = tab.locator(`h2:has-text("${start}") + div table`);
+    return table.locator("tbody a").allTextContents();
+  };
+  assert.equal((await headed("Hottest methods"))[0], label(bySelf[0]));
+  assert.deepEqual(await headed("Entry methods"), data.entries.map(label));
+  if (data.cpu) {
+    const most = [...all].sort((a, b) => methods.cpu_jdk[b] - methods.cpu_jdk[a] || a - b);
+    assert.equal((await headed("CPU time"))[0], label(most[0]));
+  }
   const summary = await tab.textContent("main");
   for (const { heading, rows } of data.tables) {
     for (const text of [heading, ...rows.flat()]) assert.ok(summary.includes(text), text);

@@ -69,6 +69,8 @@ pub struct Page<'r> {
     recursion: Vec<(usize, u64, u64)>,
     classes: Vec<&'r str>,
     methods: Methods,
+    /// The first entry methods.
+    entries: Vec<usize>,
     /// Number of methods with exact figures; those that were only sampled follow them.
     measured: usize,
     /// The sampled CPU time, if there are samples.
@@ -141,6 +143,9 @@ impl<'r> Page<'r> {
         let mut not_shown = NotShown::default();
         rows(report).for_each(|row| table.add(row, &mut not_shown));
         let measured = table.listed();
+        let entries = report.methods.groups.iter().flat_map(|group| &group.first.entries);
+        let entries = entries.map(|entry| table.place(&entry.method));
+        let entries = entries.filter(|place| *place < measured).collect();
         let only_sampled = &report.samples.cpu.only_sampled;
         only_sampled.iter().for_each(|row| table.add_sampled(row, &mut not_shown));
         let minutes = minutes(report);
@@ -184,6 +189,7 @@ impl<'r> Page<'r> {
             unfinished,
             tables: short_tables(report, &labels),
             not_shown,
+            entries,
             measured,
             cpu: (report.samples.cpu.samples > 0).then(|| report.samples.cpu.sums()),
             classes: table.classes,

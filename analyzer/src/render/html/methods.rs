@@ -44,6 +44,8 @@ pub(super) struct Methods {
     /// CPU time by samples; nothing if there are none.
     cpu_self: Vec<u64>,
     cpu_total: Vec<u64>,
+    /// With the JDK code that it calls.
+    cpu_jdk: Vec<u64>,
     samples: Vec<u64>,
     /// Buckets and their counts, alternating; only for the busiest methods.
     hist: Vec<Vec<u64>>,
@@ -186,9 +188,10 @@ impl<'r, 'l> Table<'r, 'l> {
 
 impl Methods {
     fn add_cpu(&mut self, cpu: Option<CpuFigures>) {
-        let Some(CpuFigures { self_ns, total_ns, samples, .. }) = cpu else { return };
+        let Some(CpuFigures { self_ns, total_ns, with_jdk_ns, samples, .. }) = cpu else { return };
         self.cpu_self.push(self_ns);
         self.cpu_total.push(total_ns);
+        self.cpu_jdk.push(with_jdk_ns);
         self.samples.push(samples);
     }
 }

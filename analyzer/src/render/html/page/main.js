@@ -16,12 +16,18 @@ function summaryView() {
     parts.push(el("div", { class: "cards" }, card(data.of_records ? "recorded calls" : "calls", count(sum(methods.calls) + data.not_shown.calls)),
       card("threw", count(sum(methods.throws) + data.not_shown.throws)), card("self time", duration(selfOfAll)),
       card("methods", separated(MEASURED + data.not_shown.methods)), card("call paths", separated(recordedPaths))));
+    if (data.entries.length > 0) {
+      parts.push(el("h2", {}, "Entry methods (outermost in recorded calls), their nested calls included, by total time"),
+        shortTable(["method", "calls", "threw", "p50", "p95", "p99", "max"], data.entries.map((m) => [methodLink(m), callsOf(m),
+          count(methods.throws[m]), ...["p50", "p95", "p99", "max"].map((of) => duration(methods[of][m]))])));
+    }
+    if (data.cpu) parts.push(...cpuSummary());
     parts.push(el("h2", {}, "Hottest methods by self time"), shortTable(["method", "calls", "self", "self %", "avg", "p99", "max"],
       most((m) => methods.own[m], 10).map((m) => [methodLink(m), callsOf(m), duration(methods.own[m]),
         percent(methods.own[m], selfOfAll), averageOf(m), duration(methods.p99[m]), duration(methods.max[m])])));
     if (SIGN !== "") parts.push(el("p", { class: "dim" }, SIGN));
   }
-  if (data.cpu) parts.push(...cpuSummary());
+  if (data.cpu && MEASURED === 0) parts.push(...cpuSummary());
   for (const { heading, columns, rows, more } of data.tables) {
     parts.push(el("h2", {}, heading), shortTable(columns, rows));
     if (more > 0) parts.push(el("p", { class: "dim" }, `${separated(more)} more are not in this page.`));
@@ -47,12 +53,12 @@ function summaryView() {
 // The methods that used most CPU time, instrumented or not.
 function cpuSummary() {
   const place = Array.from({ length: LISTED }, (_, method) => method);
-  const most = place.sort((a, b) => methods.cpu_self[b] - methods.cpu_self[a]).filter((m) => methods.cpu_self[m] > 0);
+  const most = place.sort((a, b) => methods.cpu_jdk[b] - methods.cpu_jdk[a]).filter((m) => methods.cpu_jdk[m] > 0);
   const { kernel_ns: inKernel, total_ns: all } = data.cpu;
   const kernel = inKernel === null ? "" : `, ${percent(inKernel, all)} kernel`;
-  return [el("h2", {}, `CPU time: ${duration(all)} in ${count(data.cpu.samples)} samples${kernel}`),
-    shortTable(["method", "CPU self, 95%", "of all", "CPU total", "samples"], most.slice(0, 10).map((m) => [methodLink(m),
-      cpuSelf(m), percent(methods.cpu_self[m], data.cpu.total_ns), duration(methods.cpu_total[m]), count(methods.samples[m])]))];
+  return [el("h2", {}, `CPU time: ${duration(all)} in ${count(data.cpu.samples)} samples${kernel}, JDK code counts for its caller`),
+    shortTable(["method", "CPU with JDK", "of all", "CPU self, 95%", "CPU total", "samples"], most.slice(0, 10).map((m) => [methodLink(m),
+      duration(methods.cpu_jdk[m]), percent(methods.cpu_jdk[m], all), cpuSelf(m), duration(methods.cpu_total[m]), count(methods.samples[m])]))];
 }
 
 function unfinishedView() {
