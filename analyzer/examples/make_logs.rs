@@ -15,7 +15,7 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use log_format::histogram::{Histogram, bucket_of};
-use log_format::ids::{JavaThreadId, MethodId, StackId, ThreadId};
+use log_format::ids::{JavaThreadId, MethodId, OsThreadId, StackId, ThreadId};
 use log_format::names::{Hour, RUN_JSON};
 use log_format::rows::{CallRow, CounterRow, MethodRow, Row, StackRow, StatsRow, ThreadRow};
 use log_format::run::Run;
@@ -136,7 +136,7 @@ fn write_hour(folder: &Path, start_ns: u64, size: &Size, random: &mut Random) ->
     let threads = (1..=size.threads).map(|id| ThreadRow {
         id: ThreadId::new(id),
         java_id: JavaThreadId::new(id.into()),
-        os_id: 4_000 + id,
+        os_id: OsThreadId::new(4_000 + id),
         name: format!("http-nio-8080-exec-{id}"),
         kind: "platform".into(),
     });

@@ -265,7 +265,7 @@ fn threads_and_stacks_are_what_the_log_says() {
     );
     let of = |id, name: &str, java_id: u64, os_id, kind: &str| ThreadRow {
         java_id: log_format::ids::JavaThreadId::new(java_id),
-        os_id,
+        os_id: log_format::ids::OsThreadId::new(os_id),
         kind: kind.into(),
         ..thread(id, name)
     };

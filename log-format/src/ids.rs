@@ -1,6 +1,6 @@
 //! Ids of a run: each kind is a type, so that one cannot be taken for another, for an index or for a number of things.
 //!
-//! All but Java's count from 1 and are valid within the run. In the logs they are plain numbers.
+//! All but Java's and the kernel's count from 1 and are valid within the run. In the logs they are plain numbers.
 
 use std::fmt;
 
@@ -58,6 +58,11 @@ id! {
 id! {
     /// A thread. [`JavaThreadId`] is Java's id of it.
     ThreadId(u32)
+}
+
+id! {
+    /// The kernel's number of a thread.
+    OsThreadId(u32)
 }
 
 id! {

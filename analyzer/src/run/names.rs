@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use log_format::compression::Compression;
-use log_format::ids::{JavaThreadId, MethodId, StackId, ThreadId};
+use log_format::ids::{JavaThreadId, MethodId, OsThreadId, StackId, ThreadId};
 use log_format::names::{FileName, Table};
 use log_format::pattern::Pattern;
 use log_format::reader::BadRow;
@@ -47,7 +47,7 @@ pub struct NamedThread {
     /// What `Thread.getId()` returns, if that is known.
     pub java_id: JavaThreadId,
     /// The kernel's id, or 0.
-    pub os_id: u32,
+    pub os_id: OsThreadId,
     /// Whether it is a virtual thread.
     pub is_virtual: bool,
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use log_format::ids::{SampledStackId, ThreadId};
+use log_format::ids::{OsThreadId, SampledStackId, ThreadId};
 use log_format::names::Table;
 use log_format::rows::{LockWaitRow, SampleRow};
 
@@ -35,7 +35,7 @@ pub struct OnCpu {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OffCpu {
     /// The kernel's id of the thread, or 0.
-    pub os_id: u32,
+    pub os_id: OsThreadId,
     /// Its frames, innermost first.
     pub symbols: Vec<String>,
     /// How long it waited there in this time, in nanoseconds.
@@ -134,7 +134,7 @@ pub fn off_cpu(
     }
     let names = SampleNames::read(run, problems);
     let threads = Names::read_threads_of(run, problems);
-    let os_id = |thread| threads.named_thread(thread).map_or(0, |named| named.os_id);
+    let os_id = |thread| threads.named_thread(thread).map_or(OsThreadId::NONE, |named| named.os_id);
     let wait = |((thread, stack), (wait_ns, looks))| OffCpu {
         os_id: os_id(thread),
         symbols: symbols(&names.frames(stack)),

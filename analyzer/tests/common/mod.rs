@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use log_format::histogram::{Histogram, bucket_of};
-use log_format::ids::{JavaThreadId, MethodId, StackId, ThreadId};
+use log_format::ids::{JavaThreadId, MethodId, OsThreadId, StackId, ThreadId};
 use log_format::names::{Hour, RUN_JSON, Table};
 use log_format::rows::{
     CallRow, CounterRow, EventRow, Exit, MethodRow, Row, StackRow, StatsRow, ThreadRow, event,
@@ -178,7 +178,7 @@ pub fn thread(id: u32, name: &str) -> ThreadRow {
     ThreadRow {
         id: ThreadId::new(id),
         java_id: JavaThreadId::NONE,
-        os_id: 0,
+        os_id: OsThreadId::NONE,
         name: name.into(),
         kind: "platform".into(),
     }

@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use jvmti_bindings::env::{JniEnv, Jvmti};
 use jvmti_bindings::prelude::{jni, jvmti};
-use log_format::ids::JavaThreadId;
+use log_format::ids::{JavaThreadId, OsThreadId};
 
 use crate::jvm::class_names::{self, ClassNumber};
 use crate::jvm::java_threads;
@@ -42,7 +42,7 @@ pub(crate) struct Allocation {
     /// When it was allocated, in ticks.
     pub at: u64,
     /// The kernel's number of the thread.
-    pub os_id: u32,
+    pub os_id: OsThreadId,
     pub virtual_thread: Option<JavaThreadId>,
     /// The number of its class.
     pub class: ClassNumber,

@@ -1,8 +1,10 @@
 //! Answers on threads that wait for locks: which, who has it, and who waits for each other.
 
 use std::collections::HashMap;
+use std::hash::Hash;
 
 use log_format::human;
+use log_format::ids::OsThreadId;
 use log_format::writer::one_line;
 use serde_json::{Value, json};
 
@@ -32,7 +34,7 @@ pub(super) fn value(thread: &ThreadNow, threads: &[ThreadNow]) -> Value {
 }
 
 /// The name of the thread that has a lock, and the kernel's number of a platform thread.
-fn owner(lock: &LockNow, threads: &[ThreadNow]) -> Option<(String, Option<u32>)> {
+fn owner(lock: &LockNow, threads: &[ThreadNow]) -> Option<(String, Option<OsThreadId>)> {
     match lock.owner {
         Owner::NotAsked | Owner::Unknown => None,
         Owner::Virtual(number) => Some((format!("virtual thread {number}"), None)),
@@ -45,7 +47,7 @@ fn owner(lock: &LockNow, threads: &[ThreadNow]) -> Option<(String, Option<u32>)>
 
 /// Threads that wait for each other.
 pub(super) fn add_deadlocks(answer: &mut Answer, threads: &[ThreadNow]) {
-    let name = |os_id: &u32| {
+    let name = |os_id: &OsThreadId| {
         let thread = threads.iter().find(|thread| thread.os_id == *os_id);
         thread.map_or_else(String::new, |thread| one_line(&thread.name.name))
     };
@@ -58,17 +60,17 @@ pub(super) fn add_deadlocks(answer: &mut Answer, threads: &[ThreadNow]) {
         let names: Vec<String> = circle.iter().chain(circle.first()).map(name).collect();
         answer.line("deadlock", names.join(" waits for "));
     }
-    answer.value("deadlocks", circles);
+    answer.value("deadlocks", json!(circles));
 }
 
 /// The circles of threads of which each waits for the next; each begins with its lowest number.
-fn circles(waits_for: &HashMap<u32, u32>) -> Vec<Vec<u32>> {
+fn circles<T: Copy + Ord + Hash>(waits_for: &HashMap<T, T>) -> Vec<Vec<T>> {
     let mut circles = Vec::new();
     for start in waits_for.keys() {
-        let next = |os_id: &u32| waits_for.get(os_id).copied();
+        let next = |thread: &T| waits_for.get(thread).copied();
         let chain = std::iter::successors(Some(*start), next).take(waits_for.len() + 1);
         let mut circle = vec![*start];
-        circle.extend(chain.skip(1).take_while(|os_id| os_id > start));
+        circle.extend(chain.skip(1).take_while(|thread| thread > start));
         let is_closed = circle.last().and_then(next) == Some(*start);
         if is_closed && circle.len() <= waits_for.len() {
             circles.push(circle);

@@ -10,8 +10,8 @@ use crate::drain::samples::{Context, Samples};
 use crate::exceptions::{self, Example};
 use crate::log::run_log::Now;
 use crate::probe::ClassHash;
+use crate::probe::method_totals::Added;
 use crate::probe::throws::{self, Correction};
-use crate::probe::totals::Added;
 use crate::sampling::sampler::Sampler;
 
 /// Most classes of a method that are counted in an interval. Exceptions of others count for [`OTHER`].

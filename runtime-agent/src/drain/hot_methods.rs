@@ -13,7 +13,7 @@ use crate::drain::hot_samples::HotSampled;
 use crate::drain::hot_sums::HotEvents;
 use crate::drain::time_slices::{MINUTE_NS, Period, TimeSlices};
 use crate::log::run_log::Now;
-use crate::probe::totals::Added;
+use crate::probe::method_totals::Added;
 
 /// Statistics of one method over some time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::HashSet;
 use std::thread;
 
-use log_format::ids::JavaThreadId;
+use log_format::ids::{JavaThreadId, OsThreadId};
 
 use crate::drain::thread_reader::JavaThreads;
 use crate::instrument::methods::{Method, Methods};
@@ -36,7 +36,7 @@ pub(crate) struct BusyThread {
     /// `Thread.getId()`, or 0.
     pub java_id: JavaThreadId,
     /// The kernel's thread id, or 0 for a virtual thread.
-    pub os_id: u32,
+    pub os_id: OsThreadId,
     pub is_virtual: bool,
     /// From the outermost on.
     pub calls: Vec<RunningCall>,
@@ -101,7 +101,7 @@ pub(crate) fn look<'t>(
         BusyThread {
             name: name.name,
             java_id: name.java_id,
-            os_id: one.thread.map_or(0, |thread| thread.os_id),
+            os_id: one.thread.map_or(OsThreadId::NONE, |thread| thread.os_id),
             is_virtual: !one.number.is_none(),
             calls,
             more_calls,

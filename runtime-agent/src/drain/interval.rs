@@ -8,7 +8,7 @@ use log_format::ids::MethodId;
 use log_format::rows::StatsRow;
 
 use crate::drain::hot_methods::Sum;
-use crate::probe::totals::Added;
+use crate::probe::method_totals::Added;
 use crate::sys::clock;
 
 const MINUTE_NS: u64 = 60_000_000_000;

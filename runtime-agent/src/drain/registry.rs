@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use log_format::ids::{FrameId, MethodId, SampledStackId, StackId, StatementId, ThreadId};
+use log_format::ids::{
+    FrameId, MethodId, OsThreadId, SampledStackId, StackId, StatementId, ThreadId,
+};
 use log_format::rows::{FrameRow, MethodRow, SampledStackRow, StackRow, StatementRow, ThreadRow};
 use log_format::writer::one_line;
 
@@ -23,7 +25,7 @@ pub(crate) struct Registry {
     /// By address of the thread's data; an address is reused only after `forget`.
     pub threads: HashMap<usize, KnownThread>,
     /// Ids of these threads, by the kernel's number.
-    pub by_os_id: HashMap<u32, ThreadId>,
+    pub by_os_id: HashMap<OsThreadId, ThreadId>,
     pub ids: ThreadIds,
     /// Names of threads that have ended and may have recorded calls in the slice, by id.
     pub ended: HashMap<ThreadId, ThreadRow>,
@@ -81,7 +83,13 @@ impl Names for Registry {
     fn thread(&self, id: ThreadId) -> Option<ThreadRow> {
         if let Some(ThreadName { name, java_id }) = self.ids.virtual_thread(id) {
             let (java_id, name) = (*java_id, one_line(name));
-            return Some(ThreadRow { id, java_id, os_id: 0, name, kind: "virtual".to_owned() });
+            return Some(ThreadRow {
+                id,
+                java_id,
+                os_id: OsThreadId::NONE,
+                name,
+                kind: "virtual".to_owned(),
+            });
         }
         if let Some(row) = self.ended.get(&id) {
             return Some(row.clone());

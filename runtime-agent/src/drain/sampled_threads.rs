@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::fs;
 
-use log_format::ids::{JavaThreadId, ThreadId};
+use log_format::ids::{JavaThreadId, OsThreadId, ThreadId};
 use log_format::rows::ThreadRow;
 use log_format::writer::one_line;
 
@@ -33,21 +33,21 @@ impl Seen {
 #[derive(Default)]
 pub(super) struct SampledThreads {
     /// By the kernel's number.
-    seen: HashMap<u32, Seen>,
+    seen: HashMap<OsThreadId, Seen>,
     /// Those of them that the kernel or the JVM no longer has, since this round and since the last one.
-    gone: Vec<(u32, ThreadId)>,
-    gone_before: Vec<(u32, ThreadId)>,
+    gone: Vec<(OsThreadId, ThreadId)>,
+    gone_before: Vec<(OsThreadId, ThreadId)>,
     /// Those that were not in the last scan.
-    absent: HashSet<u32>,
+    absent: HashSet<OsThreadId>,
     /// Threads whose number another one has since this round; their last rows are named when it ends.
-    replaced: Vec<(u32, Seen)>,
+    replaced: Vec<(OsThreadId, Seen)>,
 }
 
 impl SampledThreads {
     /// The id of a thread, which has this name if it is one of Java's; `listed` is what it calls itself by now.
     pub(super) fn id<'n>(
         &mut self,
-        os_id: u32,
+        os_id: OsThreadId,
         java: Option<&'n ThreadName>,
         listed: impl FnOnce() -> Option<&'n ThreadName>,
         next: &mut dyn FnMut() -> ThreadId,
@@ -63,13 +63,13 @@ impl SampledThreads {
         id
     }
 
-    fn insert(&mut self, os_id: u32, seen: Seen) {
+    fn insert(&mut self, os_id: OsThreadId, seen: Seen) {
         let before = self.seen.insert(os_id, seen);
         self.replaced.extend(before.map(|before| (os_id, before)));
     }
 
     /// The id of a thread that has probes from now on, if it was met before.
-    pub(super) fn take_id(&mut self, os_id: u32, java_id: JavaThreadId) -> Option<ThreadId> {
+    pub(super) fn take_id(&mut self, os_id: OsThreadId, java_id: JavaThreadId) -> Option<ThreadId> {
         // It may not know its Java id yet.
         let is_same = |seen: &Seen| match java_id.is_none() {
             true => !seen.has_ended,
@@ -88,7 +88,7 @@ impl SampledThreads {
     }
 
     /// What kind of thread it is that runs no Java code.
-    pub(super) fn group(&self, os_id: u32) -> &'static str {
+    pub(super) fn group(&self, os_id: OsThreadId) -> &'static str {
         let Some(seen) = self.seen.get(&os_id) else { return "[no Java]" };
         let name = &*seen.name.name;
         let starts = |prefixes: &[&str]| prefixes.iter().any(|prefix| name.starts_with(prefix));
@@ -141,11 +141,11 @@ impl SampledThreads {
     }
 
     /// Threads that were seen, and were in none of the last two scans: nobody saw their end.
-    pub(super) fn forgotten(&mut self, scanned: Option<&HashSet<u32>>) -> Vec<GoneThread> {
+    pub(super) fn forgotten(&mut self, scanned: Option<&HashSet<OsThreadId>>) -> Vec<GoneThread> {
         let Some(present) = scanned else { return Vec::new() };
         let absent = self.seen.keys().filter(|number| !present.contains(number));
-        let absent: HashSet<u32> = absent.copied().collect();
-        let gone = |os_id: &u32| GoneThread { os_id: *os_id, java_id: None };
+        let absent: HashSet<OsThreadId> = absent.copied().collect();
+        let gone = |os_id: &OsThreadId| GoneThread { os_id: *os_id, java_id: None };
         let forgotten = absent.intersection(&self.absent).map(gone).collect();
         self.absent = absent;
         forgotten
@@ -165,7 +165,7 @@ impl SampledThreads {
 }
 
 /// The kernel's name of a thread.
-fn native_name(os_id: u32) -> ThreadName {
+fn native_name(os_id: OsThreadId) -> ThreadName {
     let name = fs::read_to_string(format!("/proc/self/task/{os_id}/comm"));
     let name = name.unwrap_or_default().trim_end().to_owned();
     ThreadName { name, java_id: JavaThreadId::NONE }
@@ -177,6 +177,7 @@ mod tests {
 
     #[test]
     fn a_thread_keeps_its_id_until_it_has_ended() {
+        const NUMBER: OsThreadId = OsThreadId::new(7);
         let mut last = 0;
         let mut next = || {
             last += 1;
@@ -185,51 +186,53 @@ mod tests {
         let java =
             |name: &str, id| ThreadName { name: name.to_owned(), java_id: JavaThreadId::new(id) };
         let mut threads = SampledThreads::default();
-        let native = threads.id(7, None, || None, &mut next);
-        assert_eq!(threads.id(7, None, || None, &mut next), native);
+        let native = threads.id(NUMBER, None, || None, &mut next);
+        assert_eq!(threads.id(NUMBER, None, || None, &mut next), native);
         // It has told the JVM of its start.
         let alpha = java("alpha", 12);
         let renamed = java("alpha-1", 12);
-        let id = threads.id(7, Some(&alpha), || Some(&renamed), &mut next);
+        let id = threads.id(NUMBER, Some(&alpha), || Some(&renamed), &mut next);
         assert_ne!(id, native);
         // Rows of this round have both ids.
         assert!(threads.row(native).is_some());
         let row = threads.row(id).map(|row| (row.name, row.os_id));
-        assert_eq!(row, Some(("alpha-1".to_owned(), 7)));
-        assert_eq!(threads.take_id(7, JavaThreadId::new(13)), None);
-        assert_eq!(threads.take_id(7, JavaThreadId::new(12)), Some(id));
+        assert_eq!(row, Some(("alpha-1".to_owned(), NUMBER)));
+        assert_eq!(threads.take_id(NUMBER, JavaThreadId::new(13)), None);
+        assert_eq!(threads.take_id(NUMBER, JavaThreadId::new(12)), Some(id));
         // It has probes now, and ends; its last samples have its id.
         let row = ThreadRow {
             id,
             java_id: alpha.java_id,
-            os_id: 7,
+            os_id: NUMBER,
             name: alpha.name.clone(),
             kind: String::new(),
         };
         threads.ended(&row);
-        assert_eq!(threads.take_id(7, JavaThreadId::NONE), None);
+        assert_eq!(threads.take_id(NUMBER, JavaThreadId::NONE), None);
         // While it exits, it may wait for a processor for long.
         threads.forget_gone();
         threads.forget_gone();
-        assert_eq!(threads.id(7, Some(&alpha), || None, &mut next), id);
+        assert_eq!(threads.id(NUMBER, Some(&alpha), || None, &mut next), id);
         // Its number was that of another Java thread before.
-        let gone =
-            |java_id: Option<u64>| GoneThread { os_id: 7, java_id: java_id.map(JavaThreadId::new) };
+        let gone = |java_id: Option<u64>| GoneThread {
+            os_id: NUMBER,
+            java_id: java_id.map(JavaThreadId::new),
+        };
         threads.is_gone(gone(Some(3)));
         threads.forget_gone();
         threads.forget_gone();
-        assert_eq!(threads.id(7, Some(&alpha), || None, &mut next), id);
+        assert_eq!(threads.id(NUMBER, Some(&alpha), || None, &mut next), id);
         threads.is_gone(gone(Some(12)));
         threads.forget_gone();
-        assert_eq!(threads.id(7, Some(&alpha), || None, &mut next), id);
+        assert_eq!(threads.id(NUMBER, Some(&alpha), || None, &mut next), id);
         // Another thread has its number.
-        let other = threads.id(7, None, || None, &mut next);
+        let other = threads.id(NUMBER, None, || None, &mut next);
         assert_ne!(other, id);
         threads.forget_gone();
-        assert_eq!(threads.id(7, None, || None, &mut next), other);
+        assert_eq!(threads.id(NUMBER, None, || None, &mut next), other);
         // Nobody saw the end of that one.
         let none = HashSet::new();
         assert!(threads.forgotten(Some(&none)).is_empty());
-        assert_eq!(threads.forgotten(Some(&none))[0].os_id, 7);
+        assert_eq!(threads.forgotten(Some(&none))[0].os_id, NUMBER);
     }
 }

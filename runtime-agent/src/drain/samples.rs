@@ -5,7 +5,7 @@ use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
-use log_format::ids::{FrameId, MethodId, SampledStackId, StackId, ThreadId};
+use log_format::ids::{FrameId, MethodId, OsThreadId, SampledStackId, StackId, ThreadId};
 use log_format::rows::{SampleRow, ThreadRow, counter};
 use sampling_handler::queue::{MAX_SHADOW, Sample};
 use sampling_handler::signal::Counts;
@@ -92,7 +92,7 @@ pub(crate) struct Samples {
     stacks: SampledStacks,
     threads: SampledThreads,
     /// By the kernel's number of the thread.
-    waits: HashMap<u32, Wait>,
+    waits: HashMap<OsThreadId, Wait>,
     waited: Waited,
     /// What the sampler keeps of threads.
     names_bytes: usize,
@@ -188,9 +188,9 @@ pub(super) struct Context<'c> {
     pub anchors: &'c Anchors,
     pub paths: &'c mut CallPaths,
     /// The kernel's number of the agent thread.
-    pub own_os_id: u32,
+    pub own_os_id: OsThreadId,
     /// The log's id of a thread with probes.
-    pub known: &'c dyn Fn(u32) -> Option<ThreadId>,
+    pub known: &'c dyn Fn(OsThreadId) -> Option<ThreadId>,
     /// The log's id of a virtual thread.
     pub virtual_thread: &'c mut dyn FnMut(u64) -> ThreadId,
     pub next_thread: &'c mut dyn FnMut() -> ThreadId,
@@ -246,7 +246,7 @@ impl Samples {
         }
         self.looks = sampler.looks().0;
         if all {
-            let waiting: Vec<u32> = self.waits.keys().copied().collect();
+            let waiting: Vec<OsThreadId> = self.waits.keys().copied().collect();
             new.extend(waiting.into_iter().filter_map(|thread| self.end_wait(thread)));
         }
         new
@@ -288,7 +288,7 @@ impl Samples {
     }
 
     /// A thread does not stand where it stood, or a minute has ended.
-    fn end_wait(&mut self, os_id: u32) -> Option<(u64, ThreadId)> {
+    fn end_wait(&mut self, os_id: OsThreadId) -> Option<(u64, ThreadId)> {
         let Wait { key, start_ns, sum, .. } = self.waits.remove(&os_id)?;
         self.add_to_second(start_ns, key, sum)
     }
@@ -304,7 +304,7 @@ impl Samples {
     /// yet.
     pub(super) fn thread(
         &mut self,
-        os_id: u32,
+        os_id: OsThreadId,
         is_listed: bool,
         sampler: &mut Sampler<'_>,
         context: &mut Context<'_>,
@@ -324,7 +324,7 @@ impl Samples {
 
     fn stack_of_waiting(
         &mut self,
-        os_id: u32,
+        os_id: OsThreadId,
         standing: &Standing,
         sampler: &mut Sampler<'_>,
     ) -> SampledStackId {
@@ -358,8 +358,9 @@ impl Samples {
             *missing += 1;
         }
         let at_ns = context.anchors.unix_ns(sample.ticks);
+        let thread = OsThreadId::new(sample.thread);
         let thread = match sample.virtual_thread {
-            0 => self.thread(sample.thread, false, sampler, context),
+            0 => self.thread(thread, false, sampler, context),
             number => (context.virtual_thread)(number),
         };
         let stack = self.stack_of(sample, natives, java, sampler);
@@ -372,7 +373,7 @@ impl Samples {
         self.taken_ns += weight_ns;
         self.add_hot(stack, weight_ns);
         // Calls of the agent thread only measure what a call costs.
-        if sampler.has_stacks() && sample.thread != context.own_os_id {
+        if sampler.has_stacks() && sample.thread != context.own_os_id.get() {
             self.probes.all_ns += weight_ns;
             self.probes.probes_ns += if self.stacks.is_in_probe(stack) { weight_ns } else { 0 };
         }
@@ -406,7 +407,7 @@ impl Samples {
         java: &[Frame],
         sampler: &mut Sampler<'_>,
     ) -> SampledStackId {
-        let root = self.root(sample.thread, sample.end, java);
+        let root = self.root(OsThreadId::new(sample.thread), sample.end, java);
         let stack = self.stacks.add_frames(root, java, sampler);
         match natives {
             [] if !java.is_empty() => stack,
@@ -419,7 +420,7 @@ impl Samples {
     /// The stack that a thread has read of itself.
     pub(super) fn stack_of_own(
         &mut self,
-        os_id: u32,
+        os_id: OsThreadId,
         OwnStack { end, frames, .. }: &OwnStack,
         sampler: &mut Sampler<'_>,
     ) -> SampledStackId {
@@ -536,7 +537,7 @@ impl Samples {
     }
 
     /// The frame below a stack that is not whole, or of a thread that runs no Java code.
-    fn root(&mut self, os_id: u32, end: End, frames: &[Frame]) -> SampledStackId {
+    fn root(&mut self, os_id: OsThreadId, end: End, frames: &[Frame]) -> SampledStackId {
         let name = match end {
             End::Whole | End::Continuation if !frames.is_empty() => return SampledStackId::NONE,
             End::NoJava | End::Whole | End::Continuation => self.threads.group(os_id).to_owned(),

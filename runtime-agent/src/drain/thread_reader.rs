@@ -13,10 +13,10 @@ use crate::drain::sums::CallSums;
 use crate::drain::thread_ids::ThreadIds;
 use crate::drain::unfinished_calls;
 use crate::probe::MAX_PATH_DEPTH;
+use crate::probe::method_totals::Reading;
 use crate::probe::open_frames;
 use crate::probe::ring::{Kind, Record};
 use crate::probe::thread::{ProbeThread, ThreadName, ThreadReader};
-use crate::probe::totals::Reading;
 use crate::sys::clock::{self, Anchors};
 
 /// What the JVM knows about threads.

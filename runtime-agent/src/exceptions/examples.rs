@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use jvmti_bindings::env::JniEnv;
 use jvmti_bindings::prelude::jni;
-use log_format::ids::JavaThreadId;
+use log_format::ids::{JavaThreadId, OsThreadId};
 use log_format::writer::one_line;
 
 use crate::probe::stack::method_of;
@@ -30,7 +30,7 @@ pub(crate) struct Example {
     /// When, in ticks.
     pub at: u64,
     /// The kernel's number of the thread.
-    pub os_id: u32,
+    pub os_id: OsThreadId,
     pub virtual_thread: Option<JavaThreadId>,
     /// The identity hash of its class.
     pub class: ClassHash,

@@ -5,7 +5,7 @@ use std::ptr;
 
 use jvmti_bindings::env::JniEnv;
 use jvmti_bindings::prelude::jni;
-use log_format::ids::{JavaThreadId, MethodId};
+use log_format::ids::{JavaThreadId, MethodId, OsThreadId};
 
 use crate::jvm::class_names::ClassNumber;
 pub(crate) use crate::jvm::thread_key::ThreadKey as Key;
@@ -17,7 +17,7 @@ pub(crate) enum Owner {
     NotAsked,
     Unknown,
     /// The kernel's number of a platform thread.
-    Platform(u32),
+    Platform(OsThreadId),
     Virtual(JavaThreadId),
 }
 

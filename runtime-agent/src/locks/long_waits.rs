@@ -2,6 +2,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use log_format::ids::OsThreadId;
 use log_format::rows::LockKind;
 
 use super::in_progress::{InProgress, Key, Owner};
@@ -24,7 +25,7 @@ pub(crate) struct LongWait {
     pub began: u64,
     pub ticks: u64,
     /// The kernel's number of the thread.
-    pub os_id: u32,
+    pub os_id: OsThreadId,
     pub key: Key,
     pub class: ClassNumber,
     pub owner: Owner,

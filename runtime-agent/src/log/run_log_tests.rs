@@ -6,7 +6,7 @@ use std::path::Path;
 
 use log_format::FORMAT_VERSION;
 use log_format::ids::{
-    FrameId, JavaThreadId, MethodId, SampledStackId, StackId, StatementId, ThreadId,
+    FrameId, JavaThreadId, MethodId, OsThreadId, SampledStackId, StackId, StatementId, ThreadId,
 };
 use log_format::rows::{
     Exit, FrameRow, MethodRow, SampledStackRow, StackRow, StatementRow, ThreadRow,
@@ -37,7 +37,7 @@ impl Names for NumbersAsNames {
 
     fn thread(&self, id: ThreadId) -> Option<ThreadRow> {
         let (name, kind) = ("main".into(), "platform".into());
-        Some(ThreadRow { id, java_id: JavaThreadId::new(1), os_id: 0, name, kind })
+        Some(ThreadRow { id, java_id: JavaThreadId::new(1), os_id: OsThreadId::NONE, name, kind })
     }
 
     fn stack(&self, id: StackId) -> Option<StackRow> {

@@ -16,6 +16,7 @@ mod self_tests;
 mod setting;
 mod toml;
 mod tprofiler;
+mod value_texts;
 mod values;
 
 use std::collections::BTreeMap;

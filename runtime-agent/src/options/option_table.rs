@@ -2,7 +2,6 @@
 //! docs/options.md show. A test checks that these agree.
 
 use std::ops::RangeInclusive;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use log_format::error::BadValue;
@@ -16,9 +15,11 @@ use super::fault::Fault;
 use super::log_limits::{compression, compression_text, megabytes, megabytes_text};
 use super::retransform::Retransform;
 use super::self_tests::ProbeChoice;
+use super::value_texts::{
+    duration, interval_text, needed, off_or_within, on_off, path, patterns, switch, wrong,
+};
 use super::values::{
-    Given, Options, PortAccess, one_line, parse_threshold, parse_trace, thresholds_text,
-    traces_text,
+    Given, Options, PortAccess, parse_threshold, parse_trace, thresholds_text, traces_text,
 };
 use crate::instrument::filters::Annotation;
 use crate::schedule::{Window, parse_record};
@@ -594,60 +595,3 @@ pub const OPTIONS: &[OptionDef] = &[
         show: |options| path(options.config.as_ref()),
     },
 ];
-
-fn wrong<T>(key: &str, value: &str, why: &'static str) -> Result<T, BadValue> {
-    Err(BadValue::new(one_line(value), why).of(key))
-}
-
-fn needed(key: &str, value: &str, what: &str) -> Result<String, BadValue> {
-    match value {
-        "" => Err(BadValue::because(format!("{what} is needed")).of(key)),
-        _ => Ok(value.to_owned()),
-    }
-}
-
-fn switch(key: &str, value: &str) -> Result<bool, BadValue> {
-    match value {
-        "on" => Ok(true),
-        "off" => Ok(false),
-        _ => wrong(key, value, "is neither on nor off"),
-    }
-}
-
-fn on_off(is_on: bool) -> String {
-    if is_on { "on" } else { "off" }.to_owned()
-}
-
-/// Reads `off`, or a duration in a range.
-fn off_or_within(
-    key: &'static str,
-    value: &str,
-    range: &RangeInclusive<Duration>,
-    why: &'static str,
-) -> Result<Option<Duration>, BadValue> {
-    if value == "off" {
-        return Ok(None);
-    }
-    match parse_duration(value) {
-        Ok(duration) if range.contains(&duration) => Ok(Some(duration)),
-        _ => wrong(key, value, why).map(|()| None),
-    }
-}
-
-fn interval_text(interval: Option<Duration>) -> String {
-    interval.map_or_else(|| "off".to_owned(), duration)
-}
-
-fn duration(duration: Duration) -> String {
-    units::duration_text(units::as_ns(duration))
-}
-
-fn path(path: Option<&PathBuf>) -> String {
-    path.map(|path| path.display().to_string()).unwrap_or_default()
-}
-
-fn patterns(patterns: &[Pattern], annotations: &[Annotation]) -> String {
-    let patterns = patterns.iter().map(Pattern::to_string);
-    let all = patterns.chain(annotations.iter().map(Annotation::to_string));
-    all.collect::<Vec<_>>().join(",")
-}

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 
 use log_format::ids::JavaThreadId;
 
+use super::method_totals::{EndedCall, MethodTotals};
 use super::own::Own;
 use super::recording::{STATE, guarded, recording_of};
 use super::ring::{Kind, Record};
@@ -12,7 +13,6 @@ use super::stack::{self, Place, ShadowStack, method_of};
 use super::thread::{self, OwnThread};
 use super::thrown::Thrown;
 use super::throws::{self, Left};
-use super::totals::{EndedCall, MethodTotals};
 use super::{buckets, kept, mount_events, mute, native_stack, requests, ring, thresholds};
 use crate::sys::clock;
 

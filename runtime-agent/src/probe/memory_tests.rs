@@ -27,7 +27,8 @@ fn lost(work: impl FnOnce()) -> u64 {
 
 /// Calls counted without statistics for lack of memory.
 fn counted_as_lost() -> u64 {
-    let lost = with_reader(|reader| reader.lost().take_since(&mut totals::Reading::default()));
+    let lost =
+        with_reader(|reader| reader.lost().take_since(&mut method_totals::Reading::default()));
     lost.map_or(0, |lost| lost.calls)
 }
 

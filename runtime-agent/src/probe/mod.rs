@@ -24,6 +24,7 @@ mod leave;
 pub(crate) mod lost_calls;
 #[cfg(test)]
 mod memory_tests;
+pub(crate) mod method_totals;
 pub(crate) mod modified_utf8;
 mod mount_events;
 mod mounted;

@@ -25,9 +25,9 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use rewriter::probe::BEFORE_INIT;
 
 use super::allocated::Noted;
+use super::method_totals::MethodTotals;
 use super::own::Own;
 use super::searched::Searched;
-use super::totals::MethodTotals;
 use log_format::ids::MethodId;
 
 use crate::sys::mapped_memory::{self, MappedMemory};

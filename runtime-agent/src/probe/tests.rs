@@ -8,10 +8,10 @@ use std::time::Duration;
 use log_format::ids::MethodId;
 
 use super::leave::{Exit, finish};
+use super::method_totals::{Added, Reading};
 use super::ring::{Kind, Record};
 use super::stack::MAX_DEPTH;
 use super::thread::{ThreadReader, ThreadRef};
-use super::totals::{Added, Reading};
 use super::*;
 
 /// Counts allocations of a thread.

@@ -34,6 +34,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use jvmti_bindings::mutf8::decode_lossy;
 use sampling_handler::signal::Shadow;
 
+use super::method_totals::{MethodReader, MethodTotals};
 use super::modified_utf8::cut;
 use super::own::Own;
 use super::recording::attachment;
@@ -42,9 +43,9 @@ use super::saved::SavedStack;
 use super::stack::{Frame, ShadowStack};
 pub(crate) use super::thread_ref::ThreadRef;
 use super::thrown::{LastThrown, Thrown};
-use super::totals::{MethodReader, MethodTotals, ThreadTotals};
+use super::totals::ThreadTotals;
 use super::{lost_calls, mounted, native_stack, recording, thread_word, traced};
-use log_format::ids::{JavaThreadId, MethodId};
+use log_format::ids::{JavaThreadId, MethodId, OsThreadId};
 
 use crate::sys::memory::Account;
 
@@ -69,7 +70,7 @@ pub struct ProbeThread {
     /// Its own frames while it runs a virtual thread.
     aside: Cell<Option<SavedStack>>,
     /// The kernel's thread id.
-    pub(crate) os_id: u32,
+    pub(crate) os_id: OsThreadId,
     /// `Thread.getId()` of the platform thread, or 0 while unknown.
     java_id: AtomicU64,
     /// A weak global reference to the `java.lang.Thread`, or null.
@@ -126,8 +127,8 @@ pub(crate) struct ThreadName {
 }
 
 /// The kernel's id of the calling thread.
-pub(crate) fn os_id() -> u32 {
-    rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs()
+pub(crate) fn os_id() -> OsThreadId {
+    OsThreadId::new(rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs())
 }
 
 impl ProbeThread {

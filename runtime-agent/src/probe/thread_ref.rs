@@ -8,6 +8,7 @@ use std::ops::Deref;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering, fence};
 
+use super::method_totals::MethodTotals;
 use super::stack::{self, ShadowStack};
 use super::thread::ProbeThread;
 use super::totals::{self, ThreadTotals};
@@ -20,7 +21,7 @@ const TABLE: usize = size_of::<Head>().next_multiple_of(64);
 const CHUNK: usize = TABLE + totals::FIRST_TABLE_BYTES;
 const FRAMES: usize = 3 * PAGE;
 const BYTES: usize = FRAMES + stack::FIRST_BYTES;
-const _: () = assert!(CHUNK + 4 * size_of::<totals::MethodTotals>() <= PAGE);
+const _: () = assert!(CHUNK + 4 * size_of::<MethodTotals>() <= PAGE);
 const _: () = assert!(CHUNK + totals::FIRST_CHUNK_BYTES <= FRAMES && BYTES == 16 << 10);
 
 /// The thread, and the number of references to it.

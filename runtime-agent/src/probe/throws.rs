@@ -6,11 +6,11 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use super::method_totals::MethodTotals;
 use super::own::Own;
 use super::stack::method_of;
 use super::thread::OwnThread;
 use super::thrown::{ClassHash, Thrown};
-use super::totals::MethodTotals;
 use log_format::ids::MethodId;
 
 use crate::sys::memory::sharded::Sharded;

@@ -2,9 +2,9 @@
 
 use log_format::ids::MethodId;
 
+use super::method_totals::Added;
 use super::tests::{leave_by, no_java, record_on_thread, start, totals, turn};
 use super::throws::Correction;
-use super::totals::Added;
 use super::*;
 
 #[test]

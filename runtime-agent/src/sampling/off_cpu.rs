@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use jvmti_bindings::env::{JniEnv, Jvmti};
 use jvmti_bindings::prelude::{jni, jvmti};
-use log_format::ids::JavaThreadId;
+use log_format::ids::{JavaThreadId, OsThreadId};
 use log_format::rows::LockKind;
 use sampling_handler::load;
 use sampling_handler::memory::{Memory, Process};
@@ -115,7 +115,7 @@ pub(crate) struct Standing {
 /// A time in which a thread did not run.
 pub(crate) struct OffCpuTime {
     /// The kernel's number of the thread.
-    pub os_id: u32,
+    pub os_id: OsThreadId,
     pub ns: u64,
     /// Where the thread stands now; `None` as at the last look: it has not run since.
     pub standing: Option<Standing>,
@@ -126,7 +126,7 @@ struct Watched {
     /// A global reference.
     object: jni::jthread,
     java_thread: usize,
-    os_id: u32,
+    os_id: OsThreadId,
     name: ThreadName,
     /// The CPU clock at the last look, and when that was.
     cpu_ns: u64,
@@ -145,7 +145,7 @@ struct Watched {
 /// A thread that has ended.
 #[derive(Clone, Copy)]
 pub(crate) struct GoneThread {
-    pub os_id: u32,
+    pub os_id: OsThreadId,
     /// Its number in Java: it may have detached from the JVM, and be another Java thread by now. `None` if the kernel
     /// does not have it any more.
     pub java_id: Option<JavaThreadId>,
@@ -155,7 +155,7 @@ pub(crate) struct GoneThread {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ThreadNow {
     pub name: ThreadName,
-    pub os_id: u32,
+    pub os_id: OsThreadId,
     /// What it waits for; `None` if it runs.
     pub waiting: Option<Waiting>,
     /// Its share of a processor in the last second.
@@ -275,7 +275,7 @@ impl<'j> OffCpu<'j> {
     /// Finds threads that have started and ended.
     fn read_list(&mut self) -> Result<(), NoSamples> {
         let Self { jvmti, jni, list, threads, gone, .. } = self;
-        let mut known: HashMap<(usize, u32), Watched> =
+        let mut known: HashMap<(usize, OsThreadId), Watched> =
             threads.drain(..).map(|thread| ((thread.java_thread, thread.os_id), thread)).collect();
         let listed = list.for_each(|thread| {
             let ListedThread { java_thread, os_id, .. } = *thread;
@@ -302,7 +302,7 @@ impl<'j> OffCpu<'j> {
     }
 
     /// The name of a thread that is looked at.
-    pub(super) fn name(&self, os_id: u32) -> Option<&ThreadName> {
+    pub(super) fn name(&self, os_id: OsThreadId) -> Option<&ThreadName> {
         self.threads.iter().find(|thread| thread.os_id == os_id).map(|thread| &thread.name)
     }
 
@@ -486,7 +486,7 @@ impl Watched {
 }
 
 /// Whether a thread runs or waits for a processor, as the kernel says.
-fn is_runnable(os_id: u32) -> bool {
+fn is_runnable(os_id: OsThreadId) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/self/task/{os_id}/stat"));
     // The name before it may contain anything.
     let state =

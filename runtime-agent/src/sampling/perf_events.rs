@@ -15,6 +15,8 @@ use perf_event_open_sys::{ioctls, perf_event_open};
 use sampling_handler::signal::count_events_of;
 use sampling_handler::threads::Event;
 
+use log_format::ids::OsThreadId;
+
 use super::rings;
 use crate::probe::thread::os_id;
 
@@ -62,7 +64,11 @@ pub(super) fn kernel_refusal() -> Option<String> {
 }
 
 /// Creates an event that sends `signal` to a thread each `interval_ns` of its CPU time, with a ring if there is room.
-pub(super) fn create(thread: u32, signal: libc::c_int, interval_ns: u64) -> io::Result<Event> {
+pub(super) fn create(
+    thread: OsThreadId,
+    signal: libc::c_int,
+    interval_ns: u64,
+) -> io::Result<Event> {
     create_and(thread, signal, interval_ns, |_| ())
 }
 
@@ -77,7 +83,7 @@ pub(super) fn create_counted(
 
 /// The same; calls `before` with the descriptor before it starts.
 fn create_and(
-    thread: u32,
+    thread: OsThreadId,
     signal: libc::c_int,
     interval_ns: u64,
     before: impl Fn(libc::c_int),
@@ -95,7 +101,7 @@ fn create_and(
         EVENTS.fetch_sub(1, Ordering::Relaxed);
         return Err(io::ErrorKind::QuotaExceeded.into());
     }
-    let owner = Owner { kind: 0, thread: thread.cast_signed() };
+    let owner = Owner { kind: 0, thread: thread.get().cast_signed() };
     let created = open_with_ring(thread, interval_ns).and_then(|(file, ring)| {
         let fd = file.as_raw_fd();
         let succeeds = |result| if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) };
@@ -122,7 +128,7 @@ fn create_and(
 }
 
 /// An event that does nothing yet, and the address of its ring, or 0.
-fn open_with_ring(thread: u32, interval_ns: u64) -> io::Result<(OwnedFd, usize)> {
+fn open_with_ring(thread: OsThreadId, interval_ns: u64) -> io::Result<(OwnedFd, usize)> {
     if rings::reserve() {
         // Kernels before 4.7 know no such ring.
         let with_stacks = open(thread, interval_ns, true);
@@ -154,7 +160,7 @@ pub(super) fn delete(event: Event) {
 }
 
 /// Opens an event; with `stacks`, it says where the thread is in the kernel, in a ring that it writes backwards.
-fn open(thread: u32, interval_ns: u64, stacks: bool) -> io::Result<OwnedFd> {
+fn open(thread: OsThreadId, interval_ns: u64, stacks: bool) -> io::Result<OwnedFd> {
     let mut event = perf_event_attr {
         type_: PERF_TYPE_SOFTWARE,
         size: u32::try_from(size_of::<perf_event_attr>()).unwrap_or(0),
@@ -171,7 +177,7 @@ fn open(thread: u32, interval_ns: u64, stacks: bool) -> io::Result<OwnedFd> {
     }
     let flags = libc::c_ulong::from(PERF_FLAG_FD_CLOEXEC);
     // SAFETY: the structure lives during the call; the event is of one thread, on any processor, in no group.
-    let fd = unsafe { perf_event_open(&raw mut event, thread.cast_signed(), -1, -1, flags) };
+    let fd = unsafe { perf_event_open(&raw mut event, thread.get().cast_signed(), -1, -1, flags) };
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }

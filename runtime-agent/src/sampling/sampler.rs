@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use jvmti_bindings::env::{JniEnv, Jvmti};
 use jvmti_bindings::prelude::jvmti;
+use log_format::ids::OsThreadId;
 use sampling_handler::queue::{QUEUE, Sample};
 use sampling_handler::signal::{self, Config, Counts};
 use sampling_handler::vm_layout::Layout;
@@ -341,7 +342,7 @@ impl<'j> Sampler<'j> {
     }
 
     /// The name that a Java thread had when it started.
-    pub(crate) fn thread_name(&self, os_id: u32) -> Option<&ThreadName> {
+    pub(crate) fn thread_name(&self, os_id: OsThreadId) -> Option<&ThreadName> {
         self.names.get(os_id)
     }
 
@@ -352,7 +353,7 @@ impl<'j> Sampler<'j> {
     }
 
     /// The name that it had when threads were last listed: it may change its own.
-    pub(crate) fn listed_name(&self, os_id: u32) -> Option<&ThreadName> {
+    pub(crate) fn listed_name(&self, os_id: OsThreadId) -> Option<&ThreadName> {
         self.off_cpu.as_ref()?.name(os_id)
     }
 
@@ -396,7 +397,7 @@ impl<'j> Sampler<'j> {
     }
 
     /// The process's threads, if they were listed since the last call.
-    pub(crate) fn take_scanned(&mut self) -> Option<&HashSet<u32>> {
+    pub(crate) fn take_scanned(&mut self) -> Option<&HashSet<OsThreadId>> {
         std::mem::take(&mut self.is_scanned).then(|| self.scan.present())
     }
 

@@ -3,6 +3,7 @@
 
 use jvmti_bindings::env::{JniEnv, Jvmti};
 use jvmti_bindings::prelude::jni;
+use log_format::ids::OsThreadId;
 use sampling_handler::memory::{Memory, Process};
 
 use super::NoSamples;
@@ -30,7 +31,7 @@ pub(super) struct ListedThread<'l, 'j> {
     /// Its `JavaThread`.
     pub java_thread: usize,
     /// The kernel's number.
-    pub os_id: u32,
+    pub os_id: OsThreadId,
 }
 
 impl ListedThread<'_, '_> {
@@ -90,17 +91,17 @@ impl<'j> ThreadList<'j> {
     }
 
     /// The kernel's number of a thread. It may end meanwhile, and its structure be freed, so loads are guarded.
-    fn os_id(&self, java_thread: usize) -> Option<u32> {
+    fn os_id(&self, java_thread: usize) -> Option<OsThreadId> {
         let os_thread = Process.pointer(java_thread + self.os_thread)?;
         let number = Process.int(os_thread + self.number)?;
-        u32::try_from(number).ok().filter(|number| *number != 0)
+        u32::try_from(number).ok().filter(|number| *number != 0).map(OsThreadId::new)
     }
 
     /// The kernel's number of a thread, if it lives.
     ///
     /// # Safety
     /// As [`structure`](Self::structure).
-    pub(super) unsafe fn os_id_of(&self, thread: jni::jthread) -> Option<u32> {
+    pub(super) unsafe fn os_id_of(&self, thread: jni::jthread) -> Option<OsThreadId> {
         // SAFETY: the caller guarantees it.
         let java_thread = unsafe { self.structure(thread) };
         (java_thread != 0).then(|| self.os_id(java_thread))?

@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use jvmti_bindings::env::{JniEnv, Jvmti};
 use jvmti_bindings::prelude::jni;
+use log_format::ids::OsThreadId;
 use sampling_handler::signal::{self, MOST_DOUBLED};
 use sampling_handler::threads::{Slot, Source, for_each, slot, slot_or_add};
 
@@ -48,9 +49,9 @@ const SCAN_AT_LEAST: Duration = Duration::from_secs(10);
 const MOST_PAGES: u32 = 200;
 
 /// Slots are added by one thread at a time.
-fn add(thread: u32) -> Option<&'static Slot> {
+fn add(thread: OsThreadId) -> Option<&'static Slot> {
     static ADDING: Mutex<()> = Mutex::new(());
-    if let Some(slot) = slot(thread) {
+    if let Some(slot) = slot(thread.get()) {
         return Some(slot);
     }
     let _adding = ADDING.lock().unwrap_or_else(PoisonError::into_inner);
@@ -66,7 +67,7 @@ fn add(thread: u32) -> Option<&'static Slot> {
         })
     };
     // SAFETY: mapped memory that nobody else uses, and that stays; the lock keeps others out.
-    unsafe { slot_or_add(thread, make) }
+    unsafe { slot_or_add(thread.get(), make) }
 }
 
 /// How often the interval has been doubled since sampling began.
@@ -139,7 +140,7 @@ pub(super) fn end() {
 }
 
 /// Creates what interrupts a thread, unless it has that or has ended.
-fn start_source(thread: u32, slot: &Slot) {
+fn start_source(thread: OsThreadId, slot: &Slot) {
     let interval_ns = INTERVAL_NS.load(Ordering::Acquire);
     let is_refused = clock::monotonic_ns() < RETRY_NS.load(Ordering::Relaxed);
     let is_wanted = interval_ns != 0 && !is_refused && !is_engine(Engine::Itimer);
@@ -149,7 +150,7 @@ fn start_source(thread: u32, slot: &Slot) {
 }
 
 /// Creates what interrupts a thread that has nothing yet and may not get it from anybody else.
-fn create_source(thread: u32, slot: &Slot, interval_ns: u64, is_new: bool) {
+fn create_source(thread: OsThreadId, slot: &Slot, interval_ns: u64, is_new: bool) {
     let doubled = DOUBLED.load(Ordering::Relaxed);
     // An event does not say its interval, and no signal of it counts before the slot has it.
     slot.expect_event(doubled);
@@ -181,7 +182,7 @@ fn create_source(thread: u32, slot: &Slot, interval_ns: u64, is_new: bool) {
 }
 
 /// A perf event, if that is the engine and there are descriptors left, else a timer.
-fn new_source(thread: u32, interval_ns: u64, doubled: u32) -> io::Result<Source> {
+fn new_source(thread: OsThreadId, interval_ns: u64, doubled: u32) -> io::Result<Source> {
     let signal = SIGNAL.load(Ordering::Relaxed);
     if is_engine(Engine::Perf)
         && let Ok(event) = perf_events::create(thread, signal, interval_ns)
@@ -206,7 +207,7 @@ fn is_of_gone_thread(error: &io::Error) -> bool {
 }
 
 /// Replaces what interrupts a thread by one with the interval of now, if it has that.
-fn renew_source(thread: u32, slot: &Slot) {
+fn renew_source(thread: OsThreadId, slot: &Slot) {
     let before = slot.source();
     let interval_ns = INTERVAL_NS.load(Ordering::Acquire);
     if matches!(before, Source::Timer(_) | Source::Event(_))
@@ -238,13 +239,13 @@ pub(super) fn started_so_far() -> u64 {
 }
 
 /// Whether there is a Java thread with this number.
-pub(super) fn is_java(thread: u32) -> bool {
-    slot(thread).is_some_and(|slot| slot.java_thread() != 0)
+pub(super) fn is_java(thread: OsThreadId) -> bool {
+    slot(thread.get()).is_some_and(|slot| slot.java_thread() != 0)
 }
 
 /// When a thread began, or sampling if that was later, and the thread's CPU clock then.
-pub(super) fn began(thread: u32) -> Option<(u64, u64)> {
-    slot(thread)?.began()
+pub(super) fn began(thread: OsThreadId) -> Option<(u64, u64)> {
+    slot(thread.get())?.began()
 }
 
 /// A Java thread has started: the calling one.
@@ -274,7 +275,7 @@ pub(crate) unsafe fn started(jvmti: &Jvmti, jni: &JniEnv, java_thread: jni::jthr
 
 /// A Java thread ends: the calling one.
 pub(crate) fn ended() {
-    if let Some(slot) = slot(os_id()) {
+    if let Some(slot) = slot(os_id().get()) {
         slot.set_java(0);
         slot.set_began(0, 0);
         stop_source(slot, Source::Ended);
@@ -319,9 +320,9 @@ pub(super) fn begin(
 /// All threads that were found by scans, on the agent thread.
 #[derive(Debug, Default)]
 pub(super) struct Scan {
-    present: HashSet<u32>,
+    present: HashSet<OsThreadId>,
     /// Threads whose end was seen, and that were still there.
-    ended: HashSet<u32>,
+    ended: HashSet<OsThreadId>,
     /// No scan before this: with many threads, one takes milliseconds.
     next: Option<Instant>,
 }
@@ -341,7 +342,7 @@ impl Scan {
             let _ = process_timer::start(interval_ns << needed);
         }
         for thread in &self.present {
-            if let Some(slot) = slot(*thread) {
+            if let Some(slot) = slot(thread.get()) {
                 renew_source(*thread, slot);
             }
         }
@@ -353,21 +354,23 @@ impl Scan {
     }
 
     /// The threads of the last scan.
-    pub(super) fn present(&self) -> &HashSet<u32> {
+    pub(super) fn present(&self) -> &HashSet<OsThreadId> {
         &self.present
     }
 
     /// Sees to it that all threads are interrupted, and forgets those that are gone. Returns the latter; `None`
     /// if it is too early for a scan. Call it each second.
-    pub(super) fn run(&mut self) -> Option<Vec<u32>> {
+    pub(super) fn run(&mut self) -> Option<Vec<OsThreadId>> {
         if self.next.is_some_and(|next| Instant::now() < next) {
             return None;
         }
         let cpu_ns = || clock::thread_cpu_ns();
         let began_ns = cpu_ns();
         let tasks = fs::read_dir("/proc/self/task").ok()?;
-        let numbers = tasks.flatten().filter_map(|task| task.file_name().to_str()?.parse().ok());
-        let present: HashSet<u32> = numbers.collect();
+        let numbers = tasks
+            .flatten()
+            .filter_map(|task| task.file_name().to_str()?.parse().ok().map(OsThreadId::new));
+        let present: HashSet<OsThreadId> = numbers.collect();
         let mut ended = HashSet::new();
         for thread in &present {
             let Some(slot) = add(*thread) else { continue };
@@ -384,10 +387,11 @@ impl Scan {
         }
         // A number may have been given to another thread since the list was read.
         let is_gone =
-            |thread: &&u32| !Path::new("/proc/self/task").join(thread.to_string()).exists();
-        let gone: Vec<u32> = self.present.difference(&present).filter(is_gone).copied().collect();
+            |thread: &&OsThreadId| !Path::new("/proc/self/task").join(thread.to_string()).exists();
+        let gone: Vec<OsThreadId> =
+            self.present.difference(&present).filter(is_gone).copied().collect();
         for gone in &gone {
-            if let Some(slot) = slot(*gone) {
+            if let Some(slot) = slot(gone.get()) {
                 slot.set_java(0);
                 slot.set_began(0, 0);
                 stop_source(slot, Source::None);

@@ -8,6 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use sampling_handler::signal::timer_value;
 
+use log_format::ids::OsThreadId;
+
 use crate::probe::thread::os_id;
 
 /// Timers that there are, and how many there may be: each takes one of the queued signals of the JVM's user, and the
@@ -59,7 +61,7 @@ pub(super) type TimerId = i32;
 /// Creates a timer that sends `signal` to a thread after `first_ns` and then each `interval_ns` of its CPU time, which
 /// was doubled so often.
 pub(super) fn create(
-    thread: u32,
+    thread: OsThreadId,
     signal: libc::c_int,
     first_ns: u64,
     interval_ns: u64,
@@ -68,11 +70,11 @@ pub(super) fn create(
     // SAFETY: zero is a valid value of the structure.
     let mut event: libc::sigevent = unsafe { mem::zeroed() };
     // A pointer has 64 bits.
-    let value = usize::try_from(timer_value(thread, doubled)).unwrap_or(0);
+    let value = usize::try_from(timer_value(thread.get(), doubled)).unwrap_or(0);
     event.sigev_value.sival_ptr = std::ptr::with_exposed_provenance_mut(value);
     event.sigev_signo = signal;
     event.sigev_notify = libc::SIGEV_THREAD_ID;
-    event.sigev_notify_thread_id = thread.cast_signed();
+    event.sigev_notify_thread_id = thread.get().cast_signed();
     if TIMERS.fetch_add(1, Ordering::Relaxed) >= MOST.load(Ordering::Relaxed) {
         TIMERS.fetch_sub(1, Ordering::Relaxed);
         return Err(io::ErrorKind::QuotaExceeded.into());
@@ -107,10 +109,10 @@ pub(super) fn delete(id: TimerId) {
 }
 
 /// The clock of a thread's CPU time, as the kernel numbers it.
-pub(super) fn clock_of(thread: u32) -> libc::clockid_t {
+pub(super) fn clock_of(thread: OsThreadId) -> libc::clockid_t {
     const PER_THREAD: u32 = 4;
     const SCHEDULED: u32 = 2;
-    (!thread << 3 | PER_THREAD | SCHEDULED).cast_signed()
+    (!thread.get() << 3 | PER_THREAD | SCHEDULED).cast_signed()
 }
 
 fn spec(ns: u64) -> libc::timespec {

@@ -4,15 +4,13 @@
 use std::collections::HashMap;
 
 use jvmti_bindings::env::Jvmti;
+use log_format::ids::OsThreadId;
 use sampling_handler::walk::End;
 
 use super::own_stack::OwnStack;
 use super::thread_list::ThreadList;
 use crate::jvm::thread_key::ThreadKey;
 use crate::statements::{self, Execution};
-
-/// The log has no thread for this number.
-const NO_THREAD: u32 = 0;
 
 /// Records them, if there are any.
 pub(super) fn record<'j>(jvmti: &'j Jvmti, list: impl FnOnce() -> Option<ThreadList<'j>>) {
@@ -35,7 +33,7 @@ pub(super) fn record<'j>(jvmti: &'j Jvmti, list: impl FnOnce() -> Option<ThreadL
     }
     // Virtual threads: the JVM does not list them.
     for execution in slow.values().filter(|of| of.thread.virtual_thread().is_some()) {
-        statements::add_unfinished(execution, NO_THREAD, no_stack());
+        statements::add_unfinished(execution, OsThreadId::NONE, no_stack());
     }
 }
 

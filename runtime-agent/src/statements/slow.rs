@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use jvmti_bindings::env::JniEnv;
-use log_format::ids::JavaThreadId;
+use log_format::ids::{JavaThreadId, OsThreadId};
 use log_format::rows::Exit;
 
 use super::sums::StatementKey;
@@ -37,7 +37,7 @@ pub(crate) struct SlowStatement {
     pub ticks: u64,
     pub exit: Exit,
     /// The kernel's number of the thread.
-    pub os_id: u32,
+    pub os_id: OsThreadId,
     pub virtual_thread: Option<JavaThreadId>,
     pub stack: OwnStack,
 }
@@ -118,7 +118,7 @@ fn push(slow: SlowStatement) -> bool {
 }
 
 /// Adds an execution that has not ended: recording ends.
-pub(crate) fn add_unfinished(execution: &Execution, os_id: u32, stack: OwnStack) {
+pub(crate) fn add_unfinished(execution: &Execution, os_id: OsThreadId, stack: OwnStack) {
     let Execution { thread, statement, raw, began } = *execution;
     let (ticks, virtual_thread) = (execution.ticks(), thread.virtual_thread());
     let exit = Exit::Unfinished;

@@ -5,6 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use crate::sys::clock::as_f64;
+use log_format::ids::OsThreadId;
 
 const TASKS: &str = "/proc/self/task";
 /// A reading reads the files of so many threads, some 4 us each.
@@ -39,9 +40,9 @@ pub(crate) struct Delay {
 /// Finds how long this process's threads wait for a processor.
 #[derive(Debug, Default)]
 pub(crate) struct RunDelay {
-    seen: HashMap<u32, Scheduled>,
+    seen: HashMap<OsThreadId, Scheduled>,
     /// Threads that are still to be read, before it is asked again which there are.
-    left: Vec<u32>,
+    left: Vec<OsThreadId>,
     cpu_ns: f64,
     delay_ns: f64,
     seconds: f64,
@@ -52,7 +53,7 @@ impl RunDelay {
     pub(crate) fn read(&mut self, seconds: f64) -> Delay {
         if self.left.is_empty() {
             self.left = threads();
-            let is_left = |id: &u32| self.left.binary_search(id).is_ok();
+            let is_left = |id: &OsThreadId| self.left.binary_search(id).is_ok();
             self.seen.retain(|id, _| is_left(id));
         }
         let remains = (-seconds / MEMORY_S).exp();
@@ -74,10 +75,11 @@ impl RunDelay {
 }
 
 /// The process's threads, in the order of their numbers.
-fn threads() -> Vec<u32> {
+fn threads() -> Vec<OsThreadId> {
     let tasks = fs::read_dir(TASKS).into_iter().flatten().flatten();
-    let mut threads: Vec<u32> =
-        tasks.filter_map(|task| task.file_name().to_str()?.parse().ok()).collect();
+    let mut threads: Vec<OsThreadId> = tasks
+        .filter_map(|task| task.file_name().to_str()?.parse().ok().map(OsThreadId::new))
+        .collect();
     threads.sort_unstable();
     threads
 }

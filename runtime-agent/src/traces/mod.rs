@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use jvmti_bindings::env::JniEnv;
 use jvmti_bindings::prelude::jni;
-use log_format::ids::{JavaThreadId, MethodId};
+use log_format::ids::{JavaThreadId, MethodId, OsThreadId};
 
 use crate::probe;
 use crate::probe::stack::method_of;
@@ -28,7 +28,7 @@ pub(crate) struct TracedCall {
     /// When, in ticks.
     pub at: u64,
     /// The kernel's number of the thread.
-    pub os_id: u32,
+    pub os_id: OsThreadId,
     pub virtual_thread: Option<JavaThreadId>,
     pub method: MethodId,
     /// For how many calls it stands.

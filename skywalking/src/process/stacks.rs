@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use analyzer::input::problems::Problems;
 use analyzer::input::runs::{RunInput, discover};
 use analyzer::run::stacks_in_time::{OffCpu, OnCpu, WaitSource, off_cpu, on_cpu};
+use log_format::ids::OsThreadId;
 use log_format::names::Hour;
 
 use super::order::Target;
@@ -62,11 +63,11 @@ fn of_cpu(run: &RunInput, from_ns: u64, to_ns: u64, problems: &mut Problems) -> 
 }
 
 fn of_waits(waits: Vec<OffCpu>, source: WaitSource, switches: Option<&Switches>) -> Stacks {
-    let mut looks: HashMap<u32, u64> = HashMap::new();
+    let mut looks: HashMap<OsThreadId, u64> = HashMap::new();
     for wait in &waits {
         *looks.entry(wait.os_id).or_default() += wait.looks;
     }
-    let counted = |os_id: u32| switches.and_then(|switches| switches.of(os_id));
+    let counted = |os_id: OsThreadId| switches.and_then(|switches| switches.of(os_id));
     let matched = looks.keys().filter(|os_id| counted(**os_id).is_some()).count();
     let source = source_text(source, matched, looks.len(), switches);
     let mut ids = Ids::default();
@@ -156,6 +157,7 @@ mod tests {
     use super::*;
 
     fn wait(os_id: u32, symbol: &str, wait_ns: u64, looks: u64) -> OffCpu {
+        let os_id = OsThreadId::new(os_id);
         OffCpu { os_id, symbols: vec![symbol.to_owned()], wait_ns, looks }
     }
 

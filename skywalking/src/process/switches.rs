@@ -3,6 +3,7 @@
 //! The log has the numbers that process and threads have in the JVM's own namespace, which may be a container's. So the
 //! process with that number here may be another one: it is looked at only if it is the JVM.
 
+use log_format::ids::OsThreadId;
 use std::collections::HashMap;
 use std::fs::{self, File};
 use std::os::fd::AsRawFd;
@@ -16,7 +17,7 @@ pub(crate) struct Switches {
     /// The file of the run's token, if it has one; the JVM has it open.
     token: Option<PathBuf>,
     process: Process,
-    threads: HashMap<u32, Counted>,
+    threads: HashMap<OsThreadId, Counted>,
 }
 
 /// The process that is looked at.
@@ -54,12 +55,12 @@ impl Switches {
             let status = fs::read_to_string(task.path().join("status")).unwrap_or_default();
             let id = task.file_name().to_str().and_then(|name| name.parse().ok());
             if let (Some(id), Some(now)) = (inner_number(&status).or(id), switches(&status)) {
-                self.count(id, now, has_begun);
+                self.count(OsThreadId::new(id), now, has_begun);
             }
         }
     }
 
-    fn count(&mut self, thread: u32, now: u64, has_begun: bool) {
+    fn count(&mut self, thread: OsThreadId, now: u64, has_begun: bool) {
         // A thread that begins later has none before; so has one with the number of another one that has ended.
         let begin = if has_begun { 0 } else { now };
         let counted = self.threads.entry(thread).or_insert(Counted { last: begin, since: 0 });
@@ -69,7 +70,7 @@ impl Switches {
     }
 
     /// The switches of a thread, by its number in the JVM's namespace; `None` if it was not seen.
-    pub(crate) fn of(&self, thread: u32) -> Option<u64> {
+    pub(crate) fn of(&self, thread: OsThreadId) -> Option<u64> {
         self.threads.get(&thread).map(|counted| counted.since)
     }
 
@@ -141,9 +142,9 @@ mod tests {
 
     use super::*;
 
-    fn own_thread() -> u32 {
+    fn own_thread() -> OsThreadId {
         let own = fs::read_link("/proc/thread-self").unwrap();
-        own.file_name().unwrap().to_str().unwrap().parse().unwrap()
+        OsThreadId::new(own.file_name().unwrap().to_str().unwrap().parse().unwrap())
     }
 
     #[test]
@@ -174,7 +175,7 @@ mod tests {
         let mut of_other = Switches::new(other.id(), Some(token.clone()));
         of_other.look();
         let why = "the process with the JVM's number here is another";
-        assert_eq!((of_other.of(other.id()), of_other.why_none()), (None, why));
+        assert_eq!((of_other.of(OsThreadId::new(other.id())), of_other.why_none()), (None, why));
         // Another file with the same name is another file.
         drop(open);
         let _open = File::create(folder.path().join("other")).unwrap();
@@ -184,7 +185,7 @@ mod tests {
         // Its number may become another process's, whose threads are not counted then.
         let mut ending = Switches::new(other.id(), None);
         ending.look();
-        assert_eq!(ending.of(other.id()), Some(0));
+        assert_eq!(ending.of(OsThreadId::new(other.id())), Some(0));
         other.kill().unwrap();
         other.wait().unwrap();
         let Process::Found(folder) = &ending.process else { panic!("{ending:?}") };
@@ -194,12 +195,13 @@ mod tests {
     #[test]
     fn threads_that_begin_later_have_all_of_theirs() {
         let mut counted = Switches::new(0, None);
-        counted.count(1, 100, false);
-        counted.count(1, 130, true);
-        counted.count(2, 7, true);
+        let [one, other] = [1, 2].map(OsThreadId::new);
+        counted.count(one, 100, false);
+        counted.count(one, 130, true);
+        counted.count(other, 7, true);
         // Another thread with the number.
-        counted.count(1, 4, true);
-        assert_eq!((counted.of(1), counted.of(2)), (Some(34), Some(7)));
+        counted.count(one, 4, true);
+        assert_eq!((counted.of(one), counted.of(other)), (Some(34), Some(7)));
         let status = "Name:\tx\nNSpid:\t4242\t17\t7\nvoluntary_ctxt_switches:\t12\n\
                       nonvoluntary_ctxt_switches:\t3\n";
         assert_eq!((switches(status), switches("Name:\tx\n")), (Some(15), None));

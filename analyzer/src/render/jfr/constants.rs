@@ -140,7 +140,7 @@ impl Constants {
         let NamedThread { name, java_id, os_id, is_virtual } = of();
         self.threads.add(id, |out| {
             text(out, (!is_virtual).then_some(name.as_str()));
-            number(out, u64::from(os_id));
+            number(out, u64::from(os_id.get()));
             text(out, (!java_id.is_none()).then_some(name.as_str()));
             number(out, java_id.get());
             out.push(u8::from(is_virtual));

@@ -14,7 +14,7 @@ use std::collections::hash_map::{Entry, HashMap};
 use std::sync::Arc;
 
 use log_format::error::FileError;
-use log_format::ids::{JavaThreadId, MethodId, ThreadId};
+use log_format::ids::{JavaThreadId, MethodId, OsThreadId, ThreadId};
 use log_format::names::Hour;
 use log_format::rows::{CallRow, counter};
 use rewriter::probe::OFFLINE;
@@ -81,7 +81,7 @@ pub(crate) struct Recorder {
     /// How many methods the user has muted; `None` without patterns.
     muted_methods: Option<u64>,
     /// The kernel's id of the thread that runs this recorder.
-    own_os_id: u32,
+    own_os_id: OsThreadId,
     /// Whether the log has the thresholds at the start of the interval.
     are_thresholds_told: bool,
     written: Written,
