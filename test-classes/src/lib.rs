@@ -7,6 +7,7 @@
 
 mod agents;
 mod artifacts;
+pub mod attaching;
 mod check;
 mod classes;
 mod control;
