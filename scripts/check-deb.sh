@@ -26,6 +26,7 @@ pack_build() {
     local version programs name program shell
     ensure_rust
     build_artifacts
+    build_skywalking
     programs=${CARGO_TARGET_DIR:-target}/release
     version=$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' Cargo.toml)
     name=tprofiler-$version

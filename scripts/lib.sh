@@ -35,9 +35,12 @@ ensure_rust() {
     ensure cc gcc || exit 1
 }
 
-# Builds the programs as they are shipped, for tests and the demo alike: with other arguments cargo would
-# build the agent again, with other features of its dependencies.
-build_artifacts() { cargo build --release --quiet --workspace --exclude test-classes; }
+# Builds the agent and its programs, for tests and the demo alike: with other packages cargo would build the agent again,
+# with other features of its dependencies.
+build_artifacts() { cargo build --release --quiet -p runtime-agent -p analyzer -p rewriter; }
+
+# Builds the program for SkyWalking, which takes as long and which few need.
+build_skywalking() { cargo build --release --quiet -p skywalking; }
 
 # Sets JDK to the folder of a JDK with a compiler, version 17 or newer.
 ensure_jdk() {

@@ -56,6 +56,7 @@ if [ "$count" -lt 2 ]; then
 fi
 
 build_artifacts
+[ -z "$full" ] || build_skywalking
 # Agents and libraries for tests.
 cargo build --quiet --workspace --examples
 export TEST_ARTIFACTS_BUILT=1

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::OnceLock;
+use std::sync::{Once, OnceLock};
 
 /// Where the built programs are.
 #[derive(Debug)]
@@ -32,17 +32,28 @@ pub(crate) fn are_built() -> bool {
     std::env::var_os("TEST_ARTIFACTS_BUILT").is_some()
 }
 
+/// A release build of packages.
+fn build(packages: &[&str]) {
+    let packages = packages.iter().flat_map(|package| ["-p", package]);
+    let build = ["build", "--release", "--quiet"].into_iter().chain(packages);
+    let status = Command::new(env!("CARGO")).args(build).current_dir(project()).status();
+    assert!(status.expect("cargo runs").success(), "the release build fails");
+}
+
+/// Builds the program that `tprofiler skywalking` runs, unless that is done.
+pub(crate) fn build_skywalking() {
+    static BUILT: Once = Once::new();
+    if !are_built() {
+        BUILT.call_once(|| build(&["skywalking"]));
+    }
+}
+
 /// Builds the programs, unless that is done; takes no time if they are up to date.
 pub fn artifacts() -> &'static Artifacts {
     static ARTIFACTS: OnceLock<Artifacts> = OnceLock::new();
     ARTIFACTS.get_or_init(|| {
         if !are_built() {
-            let status = Command::new(env!("CARGO"))
-                .args(["build", "--release", "--quiet", "--workspace", "--exclude", "test-classes"])
-                .current_dir(project())
-                .status()
-                .expect("cargo runs");
-            assert!(status.success(), "the release build fails");
+            build(&["runtime-agent", "analyzer", "rewriter"]);
         }
         let release = target().join("release");
         Artifacts {

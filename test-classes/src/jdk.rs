@@ -5,7 +5,7 @@
 //!
 //! | `TEST_JDKS` | runtimes |
 //! | --- | --- |
-//! | not set, or empty | the fast lane: one of the oldest version, one of 17, one of the newest |
+//! | not set, or empty | the fast lane: one of the newest version and, by turns of tests, one of the oldest or of 17 |
 //! | `all` | all |
 //! | `17,25` | all of these versions |
 
@@ -90,28 +90,54 @@ pub fn found() -> &'static [Jdk] {
     })
 }
 
-/// The runtimes to test with, the oldest first.
-///
-/// # Panics
-/// If there is none, or if `TEST_JDKS` names a version that was not found.
-pub fn jdks() -> &'static [Jdk] {
-    static JDKS: OnceLock<Vec<Jdk>> = OnceLock::new();
-    JDKS.get_or_init(|| {
+/// The runtimes that `TEST_JDKS` chooses, the oldest first.
+fn chosen() -> &'static [Jdk] {
+    static CHOSEN: OnceLock<Vec<Jdk>> = OnceLock::new();
+    CHOSEN.get_or_init(|| {
         let choice = std::env::var(CHOICE).unwrap_or_default();
         choose(found(), &choice).unwrap_or_else(|error| panic!("{CHOICE}={choice}: {error}"))
     })
 }
 
-/// The oldest and the newest of [`jdks`] in the fast lane, for tests that take long; all if `TEST_JDKS` is set.
+fn is_fast_lane() -> bool {
+    std::env::var(CHOICE).unwrap_or_default().is_empty()
+}
+
+/// The runtimes to test with, the oldest first: all that were chosen. In the fast lane, the newest and one of the
+/// others, which depends on the test's name.
+///
+/// # Panics
+/// If there is none, or if `TEST_JDKS` names a version that was not found.
+pub fn jdks() -> &'static [Jdk] {
+    static PAIRS: OnceLock<Vec<Vec<Jdk>>> = OnceLock::new();
+    if !is_fast_lane() {
+        return chosen();
+    }
+    let pairs = PAIRS.get_or_init(|| pairs(chosen()));
+    let test = std::thread::current();
+    let turn: usize = test.name().unwrap_or_default().bytes().map(usize::from).sum();
+    &pairs[turn % pairs.len()]
+}
+
+/// The newest of these with each of the others.
+fn pairs(chosen: &[Jdk]) -> Vec<Vec<Jdk>> {
+    match chosen {
+        [others @ .., newest] if others.len() > 1 => {
+            others.iter().map(|other| vec![other.clone(), newest.clone()]).collect()
+        }
+        _ => vec![chosen.to_vec()],
+    }
+}
+
+/// The oldest and the newest runtime in the fast lane, for tests that depend on the version most; all if `TEST_JDKS`
+/// is set.
 ///
 /// # Panics
 /// As [`jdks`].
 pub fn ends_of_jdks() -> Vec<&'static Jdk> {
-    let is_chosen = std::env::var(CHOICE).is_ok_and(|choice| !choice.is_empty());
-    let all = jdks();
-    match all {
-        [oldest, _, .., newest] if !is_chosen => vec![oldest, newest],
-        _ => all.iter().collect(),
+    match chosen() {
+        [oldest, _, .., newest] if is_fast_lane() => vec![oldest, newest],
+        all => all.iter().collect(),
     }
 }
 
@@ -121,8 +147,7 @@ pub fn ends_of_jdks() -> Vec<&'static Jdk> {
 /// # Panics
 /// If no runtime is new enough.
 pub fn jdks_from(major: u32) -> Vec<&'static Jdk> {
-    let is_chosen = std::env::var(CHOICE).is_ok_and(|choice| !choice.is_empty());
-    let all = if is_chosen { jdks() } else { found() };
+    let all = if is_fast_lane() { found() } else { chosen() };
     let mut able: Vec<&Jdk> = all.iter().filter(|jdk| jdk.major >= major).collect();
     if able.is_empty() {
         able.extend(found().last().filter(|jdk| jdk.major >= major));
@@ -190,19 +215,28 @@ pub fn compiler() -> &'static Jdk {
 mod tests {
     use super::*;
 
-    fn majors(choice: &str) -> Result<Vec<u32>, String> {
+    fn some() -> Vec<Jdk> {
         let jdk = |(number, &major): (usize, &u32)| Jdk {
             home: PathBuf::from(format!("/nowhere/{number}")),
             version: format!("{major}.0.1"),
             major,
         };
-        let found: Vec<Jdk> = [11, 17, 17, 21, 25, 25].iter().enumerate().map(jdk).collect();
-        Ok(choose(&found, choice)?.iter().map(|jdk| jdk.major).collect())
+        [11, 17, 17, 21, 25, 25].iter().enumerate().map(jdk).collect()
+    }
+
+    fn majors(choice: &str) -> Result<Vec<u32>, String> {
+        Ok(choose(&some(), choice)?.iter().map(|jdk| jdk.major).collect())
     }
 
     #[test]
-    fn the_fast_lane_has_the_oldest_17_and_the_newest() {
+    fn the_fast_lane_has_the_oldest_17_and_the_newest_and_each_test_two() {
         assert_eq!(majors(""), Ok(vec![11, 17, 25]));
+        let lane = choose(&some(), "").expect("a lane");
+        let majors = |pair: &Vec<Jdk>| pair.iter().map(|jdk| jdk.major).collect::<Vec<_>>();
+        let of = |chosen| pairs(chosen).iter().map(majors).collect::<Vec<_>>();
+        assert_eq!(of(&lane), [[11, 25], [17, 25]]);
+        assert_eq!(of(&lane[1..]), [[17, 25]]);
+        assert_eq!(of(&lane[..1]), [[11]]);
     }
 
     #[test]
