@@ -475,12 +475,13 @@ impl OffsetMap {
         let mut start = NewPc(self.lengths.entry);
         for edit in self.edits.iter().filter(|edit| edit.kind == EditKind::Return) {
             let slot = self.slots.get(edit.pc.index()).copied().unwrap_or_default();
-            let here = NewPc(slot.value());
-            if start < here {
-                visit(start..here);
+            // A handler may be a return itself.
+            let end = NewPc(slot.value() + slot.caught_length());
+            if start < end {
+                visit(start..end);
             }
             // A return is one byte.
-            start = NewPc(here.0 + self.inserted(slot) + 1);
+            start = NewPc(slot.value() + self.inserted(slot) + 1);
         }
         if start.0 < self.length {
             visit(start..NewPc(self.length));
