@@ -1,12 +1,14 @@
 //! Looks at threads say where they wait and how, and stop no thread.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use log_format::rows::counter;
 use test_classes::{
     Finished, Java, Jdk, Profile, Sampled, classes, ends_of_jdks, free_port, jdks, off_cpu,
-    samples, sources, tprofiler_json,
+    samples, sources, tprofiler_json, wait_until,
 };
 
 /// A run of the program: what it printed, what was counted, and its samples.
@@ -105,6 +107,40 @@ fn thousands_of_threads_are_looked_at_in_turn() {
 }
 
 /// A wait that goes on is in the log a minute later, or when the log is flushed.
+/// Between two looks, a minute apart.
+#[test]
+fn what_threads_do_is_what_they_do_now() {
+    const NEXT_LOOK: Duration = Duration::from_secs(60);
+    for jdk in jdks() {
+        let logs = tempfile::tempdir().expect("a temporary folder");
+        let port = free_port();
+        let path = logs.path().display();
+        let options = format!("include=programs,port={port},logs={path},wall=1m");
+        let mut program = Java::new(jdk).agent(&options).main(classes(), "programs.Phases").talk();
+        assert_eq!(program.ask("wait"), "ready");
+        let main_is = |expected: &str| {
+            let threads = tprofiler_json(port, &["threads"]);
+            let all = threads["threads"].as_array().expect("threads").iter();
+            all.filter(|one| one["name"] == "main").any(|main| main["state"] == expected)
+        };
+        wait_until("main is known", || main_is("native"));
+        let begun = Instant::now();
+        let was_seen = AtomicBool::new(false);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                while !was_seen.load(Ordering::Relaxed) {
+                    program.ask("calls 1000000");
+                }
+            });
+            wait_until("main runs", || main_is("running"));
+            was_seen.store(true, Ordering::Relaxed);
+        });
+        wait_until("main reads", || main_is("native"));
+        assert!(begun.elapsed() < NEXT_LOOK, "{jdk}: {:?}", begun.elapsed());
+        program.end().expect_quiet_success(jdk);
+    }
+}
+
 #[test]
 fn a_flush_writes_waits_in_progress() {
     for jdk in ends_of_jdks() {

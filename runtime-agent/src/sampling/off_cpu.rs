@@ -322,7 +322,8 @@ impl<'j> OffCpu<'j> {
         let environment = self.list.environment();
         let now = |thread: &Watched| {
             let key = ThreadKey::of_environment(thread.java_thread.wrapping_add(environment));
-            thread.now(waits.get(&thread.java_thread), executions.get(&key))
+            let waiting = thread.waits_now(self.jvmti, self.layout);
+            thread.now(waiting, waits.get(&thread.java_thread), executions.get(&key))
         };
         let mut threads: Vec<ThreadNow> = self.threads.iter().map(now).collect();
         threads.sort_by(|one, other| {
@@ -420,8 +421,25 @@ impl Watched {
         }
     }
 
-    fn now(&self, wait: Option<&InProgress>, execution: Option<&Execution>) -> ThreadNow {
-        let Self { name, os_id, waiting, cpu_share, .. } = self;
+    /// What it waits for now; `None` if it runs.
+    fn waits_now(&self, jvmti: &Jvmti, layout: &Layout) -> Option<Waiting> {
+        let cpu_ns = || clock::cpu_ns_of(clock_of(self.os_id));
+        let before_ns = cpu_ns();
+        if self.is_told && before_ns == self.cpu_ns {
+            // It has not run since the last look.
+            return self.waiting;
+        }
+        let waiting = self.state(jvmti, layout)?;
+        (cpu_ns() == before_ns).then_some(waiting)
+    }
+
+    fn now(
+        &self,
+        waiting: Option<Waiting>,
+        wait: Option<&InProgress>,
+        execution: Option<&Execution>,
+    ) -> ThreadNow {
+        let Self { name, os_id, cpu_share, .. } = self;
         let lock = wait.map(|wait| LockNow {
             kind: locks::kind(wait.class),
             class: class_names::name(wait.class),
@@ -432,8 +450,7 @@ impl Watched {
             text: statements::name(execution.statement).1,
             ns: clock::ticks_to_ns(execution.ticks()),
         });
-        // It may have begun to wait since the last look.
-        let waiting = wait.map_or(*waiting, |wait| {
+        let waiting = wait.map_or(waiting, |wait| {
             let is_monitor = locks::kind(wait.class) == LockKind::Monitor;
             Some(if is_monitor { Waiting::Blocked } else { Waiting::Parked })
         });
@@ -469,16 +486,21 @@ impl Watched {
         Some(OffCpuTime { os_id, ns, standing })
     }
 
-    /// Where it stands, if it does not run meanwhile.
-    fn standing(&self, jvmti: &Jvmti, layout: &Layout) -> Option<Standing> {
+    /// What it waits for, if it does not run meanwhile.
+    fn state(&self, jvmti: &Jvmti, layout: &Layout) -> Option<Waiting> {
         // SAFETY: a global reference.
         let state = unsafe { jvmti.get_thread_state(self.object) }.ok()?;
         let hotspot = Process.byte(self.java_thread + layout.thread_state)?;
-        let waiting = match Waiting::of(state, hotspot) {
+        Some(match Waiting::of(state, hotspot) {
             // Native code that computes, and threads of the JVM's, may wait for a processor too.
             Waiting::Native | Waiting::Vm if is_runnable(self.os_id) => Waiting::Runnable,
             waiting => waiting,
-        };
+        })
+    }
+
+    /// Where it stands, if it does not run meanwhile.
+    fn standing(&self, jvmti: &Jvmti, layout: &Layout) -> Option<Standing> {
+        let waiting = self.state(jvmti, layout)?;
         let walked = walk(layout, self.java_thread);
         let (end, frames) = walked.map_or((None, Vec::new()), |(end, frames)| (Some(end), frames));
         Some(Standing { waiting, end, frames })
