@@ -240,11 +240,13 @@ impl Side {
         self.recorded_ns.map_or(ns, |all_ns| scaled(ns.into(), SECOND_NS, all_ns))
     }
 
-    /// The methods that were throttled or muted for part of the time.
+    /// The methods that were throttled or muted for part of the time, and the classes without probes.
     fn partly_measured(&self) -> PartlyMeasured<'_> {
         let missing = &self.report.missing;
         let throttled = missing.throttled.iter().map(|found| found.method.name.as_str()).collect();
-        PartlyMeasured { throttled, muted: &missing.muted }
+        let never = missing.postponed.iter().filter(|late| late.class.to_ns.is_none());
+        let never = never.map(|late| late.class.class.as_str()).collect();
+        PartlyMeasured { throttled, muted: &missing.muted, never }
     }
 
     fn methods(&self) -> BTreeMap<Arc<MethodName>, Figures> {
@@ -268,6 +270,8 @@ struct PartlyMeasured<'r> {
     /// Named as in the log.
     throttled: HashSet<&'r str>,
     muted: &'r [Pattern],
+    /// Classes that were postponed until the end.
+    never: HashSet<&'r str>,
 }
 
 impl PartlyMeasured<'_> {
@@ -398,7 +402,11 @@ fn changes(per: Per, before: &Side, after: &Side) -> Vec<MethodChange> {
     let partly = [before.partly_measured(), after.partly_measured()];
     let change_of = |name: Arc<MethodName>| {
         let (was, is) = (old.remove(&name), new.remove(&name));
-        let is_whole = !partly.iter().any(|side| side.has(&name));
+        let [unseen_before, unseen_after] = [was.is_none(), is.is_none()];
+        let is_partly = |(side, is_unseen): (&PartlyMeasured<'_>, bool)| {
+            side.has(&name) || is_unseen && side.never.contains(&*name.class)
+        };
+        let is_whole = !partly.iter().zip([unseen_before, unseen_after]).any(is_partly);
         let change = change(per, (before, was.as_ref()), (after, is.as_ref()));
         let change = change.filter(|_| is_whole);
         let status = if is_whole { status(&was, &is, change) } else { Status::NotComparable };

@@ -50,7 +50,8 @@ pub fn render(comparison: &Comparison, top: Option<usize>, out: &mut dyn Write) 
         (Status::Vanished, "Vanished: no calls after".to_owned()),
         (
             Status::NotComparable,
-            "Not comparable: throttled or muted for part of the time".to_owned(),
+            "Not comparable: throttled or muted for part of the time, or never with probes"
+                .to_owned(),
         ),
     ] {
         let mut methods: Vec<&MethodChange> =

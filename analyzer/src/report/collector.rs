@@ -432,7 +432,7 @@ impl Collector {
         } else if empty.is_none() && !selection.counts_records() {
             notes.extend(self.awaited());
         }
-        let probe_share = probe_share(&self.missing.losses.probe_cost, jvms, self.recorded_ns);
+        let probe_share = probe_share(&self.missing.losses.probe_cost, jvms);
         notes.extend(coverage(&cpu, self.missing.losses.probe_cost.cpu_ns, selection));
         notes.extend(late_agents(runs, &cpu));
         notes.extend(event_notes(&events.locks, &events.exceptions, &events.sql, selection));

@@ -325,8 +325,8 @@ pub struct ProbeShare {
 }
 
 /// The share of the CPU time that probes took, if the logs of these processes have it.
-pub fn probe_share(cost: &ProbeCost, jvms: usize, recorded_ns: u64) -> Option<ProbeShare> {
-    let ProbeCost { probe_ns, cpu_ns, first_probe_ns, first_cpu_ns, .. } = *cost;
+pub fn probe_share(cost: &ProbeCost, jvms: usize) -> Option<ProbeShare> {
+    let ProbeCost { probe_ns, cpu_ns, recorded_ns, first_probe_ns, first_cpu_ns, .. } = *cost;
     if cpu_ns == 0 {
         return None;
     }
@@ -386,7 +386,7 @@ mod tests {
     #[test]
     fn the_share_of_probes_is_told_where_it_is_known() {
         let share = |probe_ns, cpu_ns, jvms| {
-            probe_share(&ProbeCost { probe_ns, cpu_ns, ..ProbeCost::default() }, jvms, 0)
+            probe_share(&ProbeCost { probe_ns, cpu_ns, ..ProbeCost::default() }, jvms)
                 .map(|share| share.note)
         };
         assert_eq!(share(18, 0, 1), None);
@@ -407,15 +407,16 @@ mod tests {
         };
         let text = "The profiler took about 5.0% of the process's CPU time (an estimate): about 9.0% in the first \
                     ten seconds, about 1.0% after";
-        assert_eq!(probe_share(&both, 1, 0).map(|share| share.note).as_deref(), Some(text));
+        assert_eq!(probe_share(&both, 1).map(|share| share.note).as_deref(), Some(text));
         // Of a process that is nearly idle.
         let cost = ProbeCost { probe_ns: 5, cpu_ns: 20, ..ProbeCost::default() };
-        let idle = probe_share(&cost, 1, 1_000).unwrap();
+        let of = |recorded_ns| probe_share(&ProbeCost { recorded_ns, ..cost.clone() }, 1).unwrap();
+        let idle = of(1_000);
         assert_eq!(idle.share, "about 0.5% of a processor");
         let text = "The profiler took about 25.0% of the process's CPU time (an estimate); it took about 0.5% of a \
                     processor, the process's use was about 2.0%";
         assert_eq!(idle.note, text);
-        assert_eq!(probe_share(&cost, 1, 199).unwrap().share, "about 25.0% of CPU");
+        assert_eq!(of(199).share, "about 25.0% of CPU");
         let of_two = "The profiler took about 50.0% of the processes' CPU time (an estimate)";
         assert_eq!(share(1, 2, 2).as_deref(), Some(of_two));
     }

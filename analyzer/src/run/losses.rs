@@ -88,6 +88,8 @@ pub struct ProbeCost {
     pub probe_ns: u64,
     /// CPU time of the process; 0 if its log does not have it.
     pub cpu_ns: u64,
+    /// How long recording was on meanwhile.
+    pub recorded_ns: u64,
     /// Time of the probes of a short call, an estimate: the least of all intervals; `None` if no log has it.
     pub probe_call_ns: Option<u64>,
     /// Probe time of the run's first interval of ten seconds, in which methods are throttled.
@@ -133,6 +135,7 @@ impl Losses {
             counter::THROTTLED_CALLS => (&mut statistics.throttled_calls, false),
             counter::PROBE_NS => (&mut probe_cost.probe_ns, false),
             counter::CPU_NS => (&mut probe_cost.cpu_ns, false),
+            counter::RECORDED_NS => (&mut probe_cost.recorded_ns, false),
             // A thread without a timer stays so until it ends.
             counter::TIMERS_REFUSED => (timers_refused, true),
             // A method that was not instrumented stays so, whichever hours are selected.
@@ -226,6 +229,7 @@ impl ProbeCost {
         add_all([
             (&mut self.probe_ns, other.probe_ns),
             (&mut self.cpu_ns, other.cpu_ns),
+            (&mut self.recorded_ns, other.recorded_ns),
             (&mut self.first_probe_ns, other.first_probe_ns),
             (&mut self.first_cpu_ns, other.first_cpu_ns),
         ]);

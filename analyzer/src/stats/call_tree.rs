@@ -254,19 +254,27 @@ impl PathSums {
         found
     }
 
-    /// The entry methods: of each path, the outermost method that `is_one`.
+    /// The entry methods: of each path, the outermost method that `is_one`. Not those with more calls within others: after
+    /// an attach, callers of calls in progress are unknown.
     pub fn entries<P: Iterator<Item = MethodId>>(
         &self,
         path: impl Fn(StackId) -> P,
         is_one: impl Fn(MethodId) -> bool,
     ) -> HashSet<MethodId> {
-        let entry = |(stack, method): &(StackId, MethodId)| {
+        let (mut entered, mut within) = (HashMap::new(), HashMap::new());
+        for ((stack, method), figures) in &self.sums {
             let frames: Vec<MethodId> = path(*stack).take(MAX_DEPTH).collect();
             // Callers may be unknown, and a path that was not kept does not end in the method.
             let is_known = frames.first() == Some(method) && !frames.contains(&MethodId::NONE);
-            frames.into_iter().rev().filter(|_| is_known).find(|id| is_one(*id))
-        };
-        self.sums.keys().filter_map(entry).collect()
+            let mut frames = frames.into_iter().rev().filter(|_| is_known);
+            let Some(entry) = frames.find(|id| is_one(*id)) else { continue };
+            *entered.entry(entry).or_insert(0) += figures.calls;
+            if entry != *method {
+                *within.entry(*method).or_insert(0) += figures.calls;
+            }
+        }
+        entered.retain(|method, calls| *calls >= within.get(method).copied().unwrap_or(0));
+        entered.into_keys().collect()
     }
 
     /// How many paths there are.
@@ -378,7 +386,7 @@ mod tests {
 
     #[test]
     fn sums_become_a_tree_and_trees_one() {
-        // 1: 10   2: 10 > 11   3: callers unknown > 11   4: 11 > 10 > 11
+        // 1: 10   2: 10 > 11   3: callers unknown > 11   4: 11 > 10 > 11   5: 11
         let methods =
             |ids: &[u32]| ids.iter().copied().map(MethodId::new).collect::<Vec<_>>().into_iter();
         let path = |stack: StackId| match stack.get() {
@@ -386,6 +394,7 @@ mod tests {
             2 => methods(&[11, 10]),
             3 => methods(&[11, 0]),
             4 => methods(&[11, 10, 11]),
+            5 => methods(&[11]),
             _ => methods(&[0]),
         };
         let tree = || {
@@ -404,6 +413,12 @@ mod tests {
         let entries = |not: u32| sums.entries(path, |id| id != MethodId::new(not));
         assert_eq!(entries(0), HashSet::from([10, 11].map(MethodId::new)));
         assert_eq!(entries(10), HashSet::from([MethodId::new(11)]));
+        // Of four calls, one has no caller that is known.
+        let mut attached = PathSums::default();
+        for stack in [5, 2, 2, 2] {
+            attached.add(&call(stack, 11, 5));
+        }
+        assert_eq!(attached.entries(path, |_| true), HashSet::from([MethodId::new(10)]));
         sums.add(&call(3, 11, 5));
         assert_eq!(sums.entries(path, |_| false), HashSet::new());
         let mut both = tree();
