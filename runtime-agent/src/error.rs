@@ -27,7 +27,7 @@ pub enum Error {
     /// A profile task is refused.
     #[error("task: {0}")]
     Task(String),
-    /// A pattern names nothing, and cannot come to: the command and why.
+    /// A pattern names nothing, by mistake as it seems: the command and why.
     #[error("{0}: {1}")]
     NamesNothing(&'static str, String),
     /// A command needs the sampler.

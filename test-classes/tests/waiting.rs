@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use log_format::rows::counter;
 use test_classes::{
-    Finished, Java, Jdk, Profile, Sampled, classes, ends_of_jdks, free_port, jdks, off_cpu,
-    samples, sources, tprofiler_json, wait_until,
+    Finished, Java, Jdk, Profile, Sampled, classes, ends_of_jdks, free_port, jdks, jdks_from,
+    off_cpu, samples, sources, tprofiler_json, wait_until,
 };
 
 /// A run of the program: what it printed, what was counted, and its samples.
@@ -106,7 +106,6 @@ fn thousands_of_threads_are_looked_at_in_turn() {
     assert!(waits.len() < 20_000, "{} rows", waits.len());
 }
 
-/// A wait that goes on is in the log a minute later, or when the log is flushed.
 /// Between two looks, a minute apart.
 #[test]
 fn what_threads_do_is_what_they_do_now() {
@@ -141,6 +140,28 @@ fn what_threads_do_is_what_they_do_now() {
     }
 }
 
+/// The JVM says of each carrier that it waits for its virtual thread; these wait for a processor.
+#[test]
+fn carriers_wait_for_a_processor() {
+    for jdk in jdks_from(21) {
+        let logs = tempfile::tempdir().expect("a temporary folder");
+        let options = format!("include=virtual,port=off,logs={}", logs.path().display());
+        let java = Java::new(jdk).arg("-Djdk.virtualThreadScheduler.parallelism=8");
+        let java = java.agent(&options).main(classes(), "virtual.Burning");
+        java.args(["8", "5"]).run().expect_quiet_success(jdk);
+        let waits = off_cpu(&Profile::only_run(logs.path()).folder);
+        let of_carriers = |state: &str| {
+            let is_it = |wait: &&Sampled| wait.thread.starts_with("ForkJoinPool-1");
+            sum(waits.iter().filter(is_it).filter(|wait| wait.state == state))
+        };
+        let [runnable, waiting] = ["runnable", "waiting"].map(of_carriers);
+        println!("{jdk}: {runnable} ns runnable, {waiting} waiting");
+        // With two processors, three quarters of 40 s.
+        assert!(runnable > 10.0 * waiting.max(1e8), "{jdk}: {runnable} and {waiting}");
+    }
+}
+
+/// A wait that goes on is in the log a minute later, or when the log is flushed.
 #[test]
 fn a_flush_writes_waits_in_progress() {
     for jdk in ends_of_jdks() {
@@ -159,6 +180,7 @@ fn a_flush_writes_waits_in_progress() {
         let waited = sum(waits.iter().filter(is_there));
         assert!((0.8 * hung..1.1 * hung).contains(&waited), "{jdk}: {waited} of {hung}");
         // What follows adds up with it.
+        std::thread::sleep(Duration::from_secs(3));
         dialogue.ask("release");
         let hung = began.elapsed().as_secs_f64() * 1e9;
         dialogue.end().expect_quiet_success(jdk);

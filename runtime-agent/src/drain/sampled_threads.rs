@@ -165,7 +165,7 @@ impl SampledThreads {
 }
 
 /// The kernel's name of a thread.
-fn native_name(os_id: OsThreadId) -> ThreadName {
+pub(super) fn native_name(os_id: OsThreadId) -> ThreadName {
     let name = fs::read_to_string(format!("/proc/self/task/{os_id}/comm"));
     let name = name.unwrap_or_default().trim_end().to_owned();
     ThreadName { name, java_id: JavaThreadId::NONE }

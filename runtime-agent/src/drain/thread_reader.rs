@@ -9,6 +9,7 @@ use crate::drain::exceptions::Exceptions;
 use crate::drain::hot_methods::HotMethods;
 use crate::drain::interval::Interval;
 use crate::drain::requests::{RequestThread, Requests};
+use crate::drain::sampled_threads::native_name;
 use crate::drain::sums::CallSums;
 use crate::drain::thread_ids::ThreadIds;
 use crate::drain::unfinished_calls;
@@ -75,7 +76,9 @@ impl KnownThread {
     /// Names the thread for the log: its current name, or its last one if it has ended.
     pub(crate) fn row(&self, java: &dyn JavaThreads) -> ThreadRow {
         let name = self.thread.last_name().or_else(|| java.name(&self.thread));
-        let ThreadName { name, java_id } = name.unwrap_or_default();
+        // A carrier that was met with a virtual thread has only the kernel's.
+        let name = name.unwrap_or_else(|| native_name(self.thread.os_id));
+        let ThreadName { name, java_id } = name;
         ThreadRow {
             id: self.id,
             java_id,

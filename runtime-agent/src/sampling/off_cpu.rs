@@ -79,9 +79,10 @@ impl Waiting {
         }
     }
 
-    /// By the JVM's state of a thread, and HotSpot's own.
+    /// By the JVM's state of a thread, and HotSpot's own. Only a blocked thread waits: the JVM says it of every carrier
+    /// with a virtual thread too.
     fn of(state: jni::jint, hotspot: u8) -> Self {
-        let is = |flag| state & flag != 0;
+        let is = |flag| matches!(hotspot, 10 | 11) && state & flag != 0;
         if is(jvmti::JVMTI_THREAD_STATE_BLOCKED_ON_MONITOR_ENTER) {
             Self::Blocked
         } else if is(jvmti::JVMTI_THREAD_STATE_SLEEPING) {

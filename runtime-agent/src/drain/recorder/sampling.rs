@@ -63,6 +63,9 @@ impl Recorder {
         self.write_samples(sampler, all || clears);
         if clears {
             self.registry.samples.clear_stacks();
+        }
+        if all || clears {
+            // All waits have ended.
             sampler.tell_again();
         }
         if hour != self.sampled.hour {

@@ -282,7 +282,7 @@ impl<'j> AgentLoop<'j> {
     fn trace(&mut self, pattern: &Pattern, every: u64) -> Result<Vec<String>, Error> {
         self.sampler("trace")?;
         if every > 0
-            && let Some(why) = self.why_never_named(pattern, "trace")
+            && let Some(why) = self.why_mistaken(pattern, "trace")
         {
             return Err(Error::NamesNothing("trace", why));
         }
@@ -303,14 +303,17 @@ impl<'j> AgentLoop<'j> {
         }
     }
 
-    /// Why a pattern cannot come to name a method for this command: a mistake, since no class that loads later helps.
-    fn why_never_named(&mut self, pattern: &Pattern, command: &str) -> Option<String> {
+    /// Why a pattern is a mistake for this command: it names no method of a class that is known, or has no package and is
+    /// the end of a name. What has a wildcard never is: a class of the same name may load later.
+    fn why_mistaken(&mut self, pattern: &Pattern, command: &str) -> Option<String> {
         if pattern.has_wildcards() {
             return None;
         }
+        let text = pattern.as_str();
+        let has_package = text.contains('.') && !text.starts_with(char::is_uppercase);
         match self.method_states(pattern) {
             (states, Some(hint)) => states.similar.is_some().then_some(hint),
-            (states, None) => states.end_of_name(pattern, command),
+            (states, None) => states.end_of_name(pattern, command).filter(|_| !has_package),
         }
     }
 

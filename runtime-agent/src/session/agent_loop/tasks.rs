@@ -37,10 +37,9 @@ impl AgentLoop<'_> {
     /// It is rejected; the log says so too.
     fn add_task(&mut self, order: TaskOrder) -> Result<(Found, Vec<String>), Error> {
         let patterns = order.methods.clone();
-        let why_never: Option<Vec<String>> =
-            patterns.iter().map(|pattern| self.why_never_named(pattern, "task")).collect();
-        let why_never = why_never.and_then(|all| all.into_iter().next());
-        let added = match why_never {
+        let mistakes: Option<Vec<String>> =
+            patterns.iter().map(|pattern| self.why_mistaken(pattern, "task")).collect();
+        let added = match mistakes.and_then(|all| all.into_iter().next()) {
             Some(reason) => self.tasks.reject(order, reason, Now::read()),
             None => self.tasks.add(order, Now::read()),
         };
