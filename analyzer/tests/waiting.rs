@@ -17,7 +17,7 @@ fn waits_have_the_method_outside_the_jdk_and_its_state() {
     let text = logs.analyze(&["logs"]).quiet();
     let (first, all) = text.split_once("Waiting, by samples").unwrap();
     assert_golden("waiting.txt", all);
-    let (_, first) = first_screen(first).split_once("Wall time of non-JDK methods").unwrap();
+    let (_, first) = first_screen(first).split_once("Wall time outside the JDK").unwrap();
     assert_golden("first_waiting.txt", first);
     let waits = |more: &[&str]| {
         let json = logs.analyze(&[&["logs", "--format", "json"], more].concat()).json();

@@ -157,7 +157,7 @@ fn entries(
         let cells = format!(
             "{:>11}{:>9}{:>8}{p50:>9}{p95:>9}{p99:>9}{:>9}  ",
             calls(entry),
-            report.per_second(figures.calls).map_or("-".into(), rate),
+            report.calls_per_second(figures.calls).map_or("-".into(), rate),
             count(figures.throws.into()),
             duration(figures.max_ns),
         );
@@ -241,7 +241,7 @@ fn wall(
     heading(
         out,
         &format!(
-            "Wall time of non-JDK methods (runnable: lacks a processor); threads waited {waited}: --flame wall"
+            "Wall time outside the JDK (runnable: no processor); platform threads waited {waited}: --flame wall"
         ),
     )?;
     let heads = STATES.iter().zip(&used).filter(|(_, used)| **used);

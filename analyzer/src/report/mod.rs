@@ -209,6 +209,14 @@ impl Report {
         (ns > 0 && self.selected.range.is_everything()).then(|| count as f64 * 1e9 / ns as f64)
     }
 
+    /// The same of a method's calls, also if a time was selected and the figures are those of whole intervals.
+    #[must_use]
+    pub fn calls_per_second(&self, calls: u64) -> Option<f64> {
+        let ns = self.missing.losses.probe_cost.recorded_ns;
+        let of_intervals = !self.methods.of_records && ns > 0;
+        self.per_second(calls).or_else(|| of_intervals.then(|| calls as f64 * 1e9 / ns as f64))
+    }
+
     /// All notes, that on the profiler's share included.
     pub fn all_notes(&self) -> impl Iterator<Item = &str> {
         let share = self.probe_share.iter().map(|share| &*share.note);

@@ -178,7 +178,7 @@ enum Command {
         /// A pattern like com.shop.Order.*
         pattern: Option<String>,
     },
-    /// Record the slow requests of an endpoint for some minutes with all their calls, or end such a task
+    /// Record the slow requests of an endpoint for some minutes with their calls, or end such a task
     Task(TaskArguments),
     /// Show the profile tasks: analyze --task ID reports them
     Tasks,

@@ -198,11 +198,15 @@ fn add_trace_figures(answer: &mut Answer, sampling: &SamplingFigures) {
 
 /// Adds the budget, how much of it is used, and how many methods are throttled.
 fn add_overhead(answer: &mut Answer, overhead: &OverheadFigures) {
-    let OverheadFigures { budget, share, throttled_methods, call_ns, is_sampled, .. } = *overhead;
+    let OverheadFigures {
+        budget, share, of_processor, throttled_methods, call_ns, is_sampled, ..
+    } = *overhead;
     answer.line("overhead budget", share_text(budget));
     answer.value("overhead_budget", budget.map(CpuShare::of_one));
     answer.line("overhead estimated", format!("{:.2}%", share * 100.0));
     answer.value("overhead_estimated", share);
+    answer.line("overhead of a processor", format!("{:.2}%", of_processor * 100.0));
+    answer.value("overhead_of_a_processor", of_processor);
     let by = if is_sampled { "by samples" } else { "assumed" };
     answer.line("probes of a call", format!("{call_ns:.0} ns, {by}"));
     answer.value("probe_call_ns", call_ns);

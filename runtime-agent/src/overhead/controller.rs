@@ -185,6 +185,7 @@ impl OverheadController {
             is_sampled,
             budget: self.overhead.budget(),
             share: if is_recording { self.overhead.share() } else { 0.0 },
+            of_processor: if is_recording { self.overhead.of_processor() } else { 0.0 },
             throttled_methods: self.overhead.throttled().len() as u64,
             dropped_calls: mute::dropped_calls(Cause::Agent),
         }

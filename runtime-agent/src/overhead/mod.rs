@@ -81,6 +81,8 @@ pub(crate) struct OverheadFigures {
     pub budget: Option<CpuShare>,
     /// What the profiler costs now, as a share of the CPU time; 0 while recording is off.
     pub share: f64,
+    /// The same of a processor.
+    pub of_processor: f64,
     pub throttled_methods: u64,
     /// What a call's probes cost, in nanoseconds; whether samples have said so.
     pub call_ns: f64,
@@ -198,6 +200,11 @@ impl Overhead {
     /// What the profiler cost in the last period, as a share of the CPU time, with a budget or without.
     pub(crate) fn share(&self) -> f64 {
         self.share
+    }
+
+    /// The same as a share of a processor.
+    pub(crate) fn of_processor(&self) -> f64 {
+        self.share * self.cpu_rate / as_f64(SECOND_NS)
     }
 
     /// What the profiler cost in the last period, in nanoseconds of CPU time.

@@ -47,7 +47,7 @@ pub fn task(report: &TaskReport, options: &TaskOptions, out: &mut dyn Write) -> 
         writeln!(out, "</ul>")?;
     }
     if !report.exact.is_empty() {
-        exact(&report.exact, out)?;
+        exact(report, out)?;
     }
     writeln!(out, "<h2>{}</h2>", escaped(&of_requests(report)))?;
     if report.trees.is_empty() {
@@ -62,8 +62,9 @@ fn cells(cells: &[String], tag: &str, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "<tr>{}</tr>", cells.iter().map(cell).collect::<String>())
 }
 
-fn exact(all: &[ExactCalls], out: &mut dyn Write) -> io::Result<()> {
-    writeln!(out, "<h2>{}</h2>\n<table class=\"tree\">", exact_title(all))?;
+fn exact(report: &TaskReport, out: &mut dyn Write) -> io::Result<()> {
+    let all = &report.exact;
+    writeln!(out, "<h2>{}</h2>\n<table class=\"tree\">", exact_title(report))?;
     let names = ["code", "total", "self", "calls"].map(|name| format!("<th>{name}</th>")).concat();
     writeln!(out, "<tr>{names}</tr>")?;
     let whole_ns = all.first().map_or(1, |first| first.total_ns.max(1));

@@ -68,15 +68,20 @@ pub fn row(cut: &CutRequest, zone: &Zone) -> [String; 7] {
 }
 
 /// Heading of the recorded calls.
-pub fn exact_title(all: &[ExactCalls]) -> String {
-    let has = |kind| all.iter().any(|of| of.kind == kind);
+pub fn exact_title(report: &TaskReport) -> String {
+    let has = |kind| report.exact.iter().any(|of| of.kind == kind);
     let more = match (has(ExactKind::Wait), has(ExactKind::Sql)) {
         (true, true) => ", with waits and SQL statements",
         (true, false) => ", with waits",
         (false, true) => ", with SQL statements",
         (false, false) => "",
     };
-    format!("Recorded calls of these requests, exact{more}")
+    let least_ns = report.requests.iter().map(|cut| cut.request.least_call_ns).max();
+    let from = match least_ns.unwrap_or_default() {
+        0 => String::new(),
+        ns => format!(" (from {} on)", duration(ns)),
+    };
+    format!("Recorded calls of these requests{from}, exact{more}")
 }
 
 /// The name of a row of them.

@@ -54,7 +54,7 @@ pub fn task(report: &TaskReport, options: &TaskOptions, out: &mut dyn Write) -> 
     }
     if !report.exact.is_empty() {
         writeln!(out)?;
-        exact(&report.exact, out)?;
+        exact(report, out)?;
     }
     writeln!(out)?;
     heading(out, &of_requests(report))?;
@@ -87,8 +87,9 @@ fn requests(report: &TaskReport, zone: &Zone, out: &mut dyn Write) -> io::Result
     Ok(())
 }
 
-fn exact(all: &[ExactCalls], out: &mut dyn Write) -> io::Result<()> {
-    heading(out, &exact_title(all))?;
+fn exact(report: &TaskReport, out: &mut dyn Write) -> io::Result<()> {
+    let all = &report.exact;
+    heading(out, &exact_title(report))?;
     writeln!(out)?;
     writeln!(out, "     total       self     calls  code")?;
     for of in all.iter().take(EXACT_SHOWN) {

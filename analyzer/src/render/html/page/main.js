@@ -57,8 +57,8 @@ function cpuSummary() {
   const { kernel_ns: inKernel, total_ns: all } = data.cpu;
   const kernel = inKernel === null ? "" : `, ${percent(inKernel, all)} kernel`;
   return [el("h2", {}, `CPU time: ${duration(all)} in ${count(data.cpu.samples)} samples${kernel}, JDK code counts for its caller`),
-    shortTable(["method", "CPU with JDK", "of all", "CPU self, 95%", "CPU total", "samples"], most.slice(0, 10).map((m) => [methodLink(m),
-      duration(methods.cpu_jdk[m]), percent(methods.cpu_jdk[m], all), cpuSelf(m), duration(methods.cpu_total[m]), count(methods.samples[m])]))];
+    shortTable(["method", "CPU with JDK", "of all", "CPU self, 95%", "CPU total"], most.slice(0, 10).map((m) => [methodLink(m),
+      duration(methods.cpu_jdk[m]), percent(methods.cpu_jdk[m], all), cpuSelf(m), duration(methods.cpu_total[m])]))];
 }
 
 function unfinishedView() {
