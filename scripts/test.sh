@@ -57,8 +57,8 @@ fi
 
 build_artifacts
 [ -z "$full" ] || build_skywalking
-# Agents and libraries for tests.
-cargo build --quiet --workspace --examples
+# Agents and libraries for tests, and programs without optimization: the one for SkyWalking takes long with it.
+cargo build --quiet --workspace --examples --bins
 export TEST_ARTIFACTS_BUILT=1
 
 # Most tests wait most of the time.

@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Once, OnceLock};
 
+use crate::run::is_full;
+
 /// Where the built programs are.
 #[derive(Debug)]
 pub struct Artifacts {
@@ -32,20 +34,25 @@ pub(crate) fn are_built() -> bool {
     std::env::var_os("TEST_ARTIFACTS_BUILT").is_some()
 }
 
-/// A release build of packages.
-fn build(packages: &[&str]) {
-    let packages = packages.iter().flat_map(|package| ["-p", package]);
-    let build = ["build", "--release", "--quiet"].into_iter().chain(packages);
-    let status = Command::new(env!("CARGO")).args(build).current_dir(project()).status();
-    assert!(status.expect("cargo runs").success(), "the release build fails");
+/// Builds what the arguments say.
+fn build<'a>(arguments: impl IntoIterator<Item = &'a str>) {
+    let mut cargo = Command::new(env!("CARGO"));
+    let status = cargo.args(["build", "--quiet"]).args(arguments).current_dir(project()).status();
+    assert!(status.expect("cargo runs").success(), "the build fails");
 }
 
-/// Builds the program that `tprofiler skywalking` runs, unless that is done.
-pub(crate) fn build_skywalking() {
+/// `tprofiler` beside the program that `tprofiler skywalking` runs: as released in the full lane; else without
+/// optimization, which would take long.
+pub fn tprofiler_of_skywalking() -> PathBuf {
     static BUILT: Once = Once::new();
+    let profile = if is_full() { "release" } else { "debug" };
     if !are_built() {
-        BUILT.call_once(|| build(&["skywalking"]));
+        BUILT.call_once(|| {
+            let release = is_full().then_some("--release");
+            build(release.into_iter().chain(["--workspace", "--bins"]));
+        });
     }
+    target().join(profile).join("tprofiler")
 }
 
 /// Builds the programs, unless that is done; takes no time if they are up to date.
@@ -53,7 +60,7 @@ pub fn artifacts() -> &'static Artifacts {
     static ARTIFACTS: OnceLock<Artifacts> = OnceLock::new();
     ARTIFACTS.get_or_init(|| {
         if !are_built() {
-            build(&["runtime-agent", "analyzer", "rewriter"]);
+            build(["--release", "-p", "runtime-agent", "-p", "analyzer", "-p", "rewriter"]);
         }
         let release = target().join("release");
         Artifacts {

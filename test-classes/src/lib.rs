@@ -25,7 +25,7 @@ mod tasks;
 mod truth_run;
 
 pub use agents::{bytecode_agent, faults, jacoco, java_agent, second_agent, set_clock};
-pub use artifacts::{Artifacts, artifacts, project};
+pub use artifacts::{Artifacts, artifacts, project, tprofiler_of_skywalking};
 pub use check::{Check, Checked, Compared, Pair, check, compare, is_in_lane};
 pub use classes::{
     agent_jar, changed_classes, classes, compile, ecj, install_agent_jar, jar_in, newest_classes,

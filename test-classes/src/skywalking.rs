@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::artifacts::{artifacts, build_skywalking, project};
+use crate::artifacts::{project, tprofiler_of_skywalking};
 use crate::run::{free_port, wait_until};
 
 /// A process whose output is in a file. It is killed when dropped.
@@ -276,8 +276,7 @@ pub struct Bridge {
 impl Bridge {
     /// Starts it for a service and a log folder, with more arguments. Its output goes to a file in `folder`.
     pub fn start(oap: &str, service: &str, folder: &Path, more: &[&str]) -> Self {
-        build_skywalking();
-        let mut command = Command::new(&artifacts().tprofiler);
+        let mut command = Command::new(tprofiler_of_skywalking());
         command.args(["skywalking", "--oap", oap, "--service", service]);
         command.arg("--logs").arg(folder.join("logs")).args(more);
         if !more.contains(&"--poll") {

@@ -12,7 +12,8 @@ use serde_json::Value;
 use tempfile::TempDir;
 use test_classes::{
     Bridge, Dialogue, Java, Jdk, Kafka, Oap, Profile, TreeElement, artifacts, at_once, classes,
-    ends_of_jdks, free_port, jdks, tprofiler_json, tprofiler_text, wait_until,
+    ends_of_jdks, free_port, jdks, tprofiler_json, tprofiler_of_skywalking, tprofiler_text,
+    wait_until,
 };
 
 const PERIOD_MS: u64 = 10;
@@ -458,7 +459,7 @@ fn a_server_may_ask_for_tls_and_have_several_addresses() {
 }
 
 fn skywalking(arguments: &[&str]) -> Output {
-    let mut command = Command::new(&artifacts().tprofiler);
+    let mut command = Command::new(tprofiler_of_skywalking());
     command.arg("skywalking").args(arguments).output().expect("tprofiler runs")
 }
 
