@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Once, OnceLock};
 
-use crate::run::is_full;
+use crate::lane::is_full;
 
 /// Where the built programs are.
 #[derive(Debug)]

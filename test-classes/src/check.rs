@@ -9,7 +9,8 @@ use std::io::{BufWriter, Write};
 use rewriter::{ClassInfo, MethodInfo, Mutf8, Outcome, ProbeId, Rewriter, Selector, Skip};
 
 use crate::classes::newest_classes;
-use crate::run::{Java, is_full};
+use crate::lane::is_full;
+use crate::run::Java;
 
 /// A class to check, or one that others refer to.
 #[derive(Debug)]

@@ -12,6 +12,7 @@ mod check;
 mod classes;
 mod control;
 mod jdk;
+mod lane;
 mod libraries;
 mod loops;
 mod profile;
@@ -36,12 +37,13 @@ pub use control::{
     without_notice,
 };
 pub use jdk::{Jdk, at_once, compiler, ends_of_jdks, found, jdks, jdks_from};
+pub use lane::{is_full, rounds};
 pub use libraries::{LibraryClass, classes_of, libraries, library};
 pub use loops::{Loops, Plain, RECOVERY, SHARE};
 pub use profile::{Counts, MethodName, Profile, Record, rows, truth};
 pub use run::{
-    Dialogue, Finished, Java, Running, free_port, has_thread, hung_mount, is_full, may_load, rings,
-    rounds, skipped, tasks_of, timers, wait_until,
+    Dialogue, Finished, Java, Running, free_port, has_thread, hung_mount, may_load, rings, skipped,
+    tasks_of, timers, wait_until,
 };
 pub use samples::{
     ExceptionExample, LockWait, Sampled, TracedCalls, exception_examples, lock_waits, off_cpu,
