@@ -27,6 +27,9 @@ pub(crate) fn mark(
     pool: &ConstantPool<'_, '_>,
     map: &mut OffsetMap,
 ) -> Result<()> {
+    if !map.has_handlers() {
+        return Ok(());
+    }
     let handlers = map.handlers().to_vec();
     let mut entries = Vec::new();
     for entry in code.exceptions() {

@@ -10,9 +10,8 @@
 //! is an [`Error`], a method that cannot be instrumented a [`Skip`].
 //!
 //! Begin to read at [`Rewriter::rewrite`]. `code_layout` plans where the probes go, `guards` what happens if one of a
-//! handler overflows the stack, `emit` writes the new code,
-//! `stack_map`, `tables` and `annotations` move what refers to code offsets; `probe_constants` appends to the constant
-//! pool.
+//! handler overflows the stack, `emit` writes the new code, `stack_map`, `tables` and `annotations` move what refers to
+//! code offsets; `probe_constants` appends to the constant pool.
 //!
 //! ```no_run
 //! use rewriter::{ClassInfo, MethodInfo, Outcome, ProbeId, Rewriter, Selector};
