@@ -108,28 +108,14 @@ pub(crate) struct Tasks {
 }
 
 impl Tasks {
-    /// Adds a task, or a rejected one.
+    /// Adds a task, or a rejected one, as one with a mistake is.
     ///
     /// # Errors
     /// Its id is in use.
-    pub(crate) fn add(&mut self, order: TaskOrder, now: Now) -> Result<TaskRow, String> {
-        self.add_or_reject(order, None, now)
-    }
-
-    /// Adds a task that is rejected, with the reason. Errors as [`add`](Self::add).
-    pub(crate) fn reject(
+    pub(crate) fn add(
         &mut self,
         order: TaskOrder,
-        reason: String,
-        now: Now,
-    ) -> Result<TaskRow, String> {
-        self.add_or_reject(order, Some(reason), now)
-    }
-
-    fn add_or_reject(
-        &mut self,
-        order: TaskOrder,
-        rejected: Option<String>,
+        mistake: Option<String>,
         now: Now,
     ) -> Result<TaskRow, String> {
         if let Some(id) = &order.id
@@ -169,7 +155,7 @@ impl Tasks {
         let open = self.all.iter().filter(|task| task.is_open()).count();
         let wrong = wrong
             .or_else(|| (open >= MOST_WAITING).then(|| format!("{open} tasks wait; cancel some")))
-            .or(rejected);
+            .or(mistake);
         if let Some(reason) = wrong {
             row.state = TaskState::Rejected;
             row.reason = reason;
@@ -317,7 +303,7 @@ mod tests {
     fn a_task_begins_and_ends_by_time() {
         let mut tasks = Tasks::default();
         let start = format!("start={} duration=1m endpoint=a.B.c", at(30).unix_ns / 1_000_000);
-        let row = tasks.add(order(&start), at(0)).unwrap();
+        let row = tasks.add(order(&start), None, at(0)).unwrap();
         assert_eq!((&*row.task, row.state), ("20231114-221320", TaskState::Notified));
         assert_eq!(tasks.due(at(29)), None);
         assert_eq!(tasks.due(at(30)), Some((row.task.clone(), Due::Start)));
@@ -334,7 +320,7 @@ mod tests {
     #[test]
     fn a_task_ends_by_its_number_of_requests() {
         let mut tasks = Tasks::default();
-        let row = tasks.add(order("id=x max_samples=2 endpoint=a.B.c"), at(0)).unwrap();
+        let row = tasks.add(order("id=x max_samples=2 endpoint=a.B.c"), None, at(0)).unwrap();
         assert_eq!(tasks.count_request(), None);
         tasks.begin(&row.task, at(0)).unwrap();
         assert_eq!([(); 3].map(|()| tasks.count_request()), [Some(1), Some(2), None]);
@@ -347,7 +333,7 @@ mod tests {
         let start =
             |s: u64| format!("start={} duration=1m endpoint=a.B.c", at(s).unix_ns / 1_000_000);
         let states: Vec<(TaskState, String)> = [100, 159, 160, 41, 40, 100]
-            .map(|s| tasks.add(order(&start(s)), at(0)).unwrap())
+            .map(|s| tasks.add(order(&start(s)), None, at(0)).unwrap())
             .map(|row| (row.state, row.reason))
             .into();
         let rejected = |reason: &&(TaskState, String)| reason.0 == TaskState::Rejected;
@@ -361,16 +347,22 @@ mod tests {
         // One that has ended is in nobody's way.
         tasks.begin(&ids[0], at(100)).unwrap();
         tasks.end(&ids[0], String::new(), at(101)).unwrap();
-        assert_eq!(tasks.add(order(&start(100)), at(100)).unwrap().state, TaskState::Notified);
+        assert_eq!(
+            tasks.add(order(&start(100)), None, at(100)).unwrap().state,
+            TaskState::Notified
+        );
     }
 
     #[test]
     fn an_id_is_used_once_and_old_tasks_are_forgotten() {
         let mut tasks = Tasks::default();
-        tasks.add(order("id=x endpoint=a.B.c"), at(0)).unwrap();
-        assert_eq!(tasks.add(order("id=x endpoint=a.B.c"), at(0)), Err("task x exists".to_owned()));
+        tasks.add(order("id=x endpoint=a.B.c"), None, at(0)).unwrap();
+        assert_eq!(
+            tasks.add(order("id=x endpoint=a.B.c"), None, at(0)),
+            Err("task x exists".to_owned())
+        );
         for n in 0..300 {
-            let wrong = tasks.add(order("duration=1s endpoint=a.B.c"), at(n)).unwrap();
+            let wrong = tasks.add(order("duration=1s endpoint=a.B.c"), None, at(n)).unwrap();
             assert_eq!(wrong.reason, "duration=1s: must be from 1m to 15m");
         }
         let rows = tasks.rows();

@@ -39,11 +39,8 @@ impl AgentLoop<'_> {
         let patterns = order.methods.clone();
         let mistakes: Option<Vec<String>> =
             patterns.iter().map(|pattern| self.why_mistaken(pattern, "task")).collect();
-        let added = match mistakes.and_then(|all| all.into_iter().next()) {
-            Some(reason) => self.tasks.reject(order, reason, Now::read()),
-            None => self.tasks.add(order, Now::read()),
-        };
-        let row = added.map_err(Error::Task)?;
+        let mistake = mistakes.and_then(|all| all.into_iter().next());
+        let row = self.tasks.add(order, mistake, Now::read()).map_err(Error::Task)?;
         if self.tasks.is_for_log(&row, Now::read()) {
             self.recorder.tell_task(row.clone(), self.tasks.open_rows());
         }
