@@ -402,11 +402,11 @@ fn changes(per: Per, before: &Side, after: &Side) -> Vec<MethodChange> {
     let partly = [before.partly_measured(), after.partly_measured()];
     let change_of = |name: Arc<MethodName>| {
         let (was, is) = (old.remove(&name), new.remove(&name));
-        let [unseen_before, unseen_after] = [was.is_none(), is.is_none()];
+        let unseen = [was.is_none(), is.is_none()];
         let is_partly = |(side, is_unseen): (&PartlyMeasured<'_>, bool)| {
             side.has(&name) || is_unseen && side.never.contains(&*name.class)
         };
-        let is_whole = !partly.iter().zip([unseen_before, unseen_after]).any(is_partly);
+        let is_whole = !partly.iter().zip(unseen).any(is_partly);
         let change = change(per, (before, was.as_ref()), (after, is.as_ref()));
         let change = change.filter(|_| is_whole);
         let status = if is_whole { status(&was, &is, change) } else { Status::NotComparable };

@@ -254,8 +254,8 @@ impl PathSums {
         found
     }
 
-    /// The entry methods: of each path, the outermost method that `is_one`. Not those with more calls within others: after
-    /// an attach, callers of calls in progress are unknown.
+    /// The entry methods: of each path, the outermost method that `is_one`. Not those with more calls within others:
+    /// after an attach, callers of calls in progress are unknown.
     pub fn entries<P: Iterator<Item = MethodId>>(
         &self,
         path: impl Fn(StackId) -> P,
