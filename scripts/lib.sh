@@ -35,8 +35,8 @@ ensure_rust() {
     ensure cc gcc || exit 1
 }
 
-# Builds the agent and its programs, for tests and the demo alike: with other packages cargo would build the agent again,
-# with other features of its dependencies.
+# Builds the agent and its programs, for tests and the demo alike: with other packages cargo would build the
+# agent again, with other features of its dependencies.
 build_artifacts() { cargo build --release --quiet -p runtime-agent -p analyzer -p rewriter; }
 
 # Builds the program for SkyWalking, which takes as long and which few need.
