@@ -6,7 +6,7 @@ use std::fs;
 
 use common::*;
 use log_format::names::{RUN_JSON, Table};
-use log_format::rows::{StatsRow, counter as name};
+use log_format::rows::{EventRow, StatsRow, counter as name, event};
 
 const ORDER: &str = "com.shop.order.OrderService";
 const PAY: &str = "(ILjava/lang/String;)Z";
@@ -245,6 +245,28 @@ fn a_throttled_or_muted_method_is_listed_apart_and_a_regression_in_a_short_run_f
         statuses(&[])[1..],
         [status("render", "not comparable"), status("hash", "not comparable")]
     );
+}
+
+/// A class that waited for its loops to end until the run did has no calls, whatever it did.
+#[test]
+fn methods_of_a_class_that_never_had_probes_have_not_vanished() {
+    let logs = Logs::new();
+    short_run(&logs, "before/run", 211 * US, 32);
+    let after = run(&logs, "after/run", 1, 2);
+    after.rows(T14, &[method(1, "com.shop.Other", "m", "()V")]);
+    after.rows(T14, &[calls(T14, 1, 9, MS)]);
+    let statuses = || {
+        let csv = diff(&logs, &["--format", "csv"]);
+        let methods = csv.csv_column("method").into_iter().zip(csv.csv_column("status"));
+        methods
+            .filter(|(method, _)| method == "fetch")
+            .map(|(_, status)| status)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(statuses(), ["vanished"]);
+    let postponed = EventRow::new(T14, event::CLASS_POSTPONED);
+    after.rows(T14, &[EventRow { class: "com.shop.Dao".into(), ..postponed }]);
+    assert_eq!(statuses(), ["not comparable"]);
 }
 
 #[test]

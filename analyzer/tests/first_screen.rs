@@ -363,3 +363,48 @@ fn the_slowest_call_is_a_request() {
     let text = logs.analyze(&["logs"]).quiet();
     assert!(first_screen(&text).contains("\n    50.0 s  C.main()\n"), "{text}");
 }
+
+/// A service with a request a second in its first minute and ten in the second, which uses a hundredth of a processor.
+fn growing() -> Logs {
+    let logs = Logs::new();
+    let run = logs.run("run", "web", 1);
+    run.rows(T14, &[method(1, "C", "serve", "()V")]).rows(T14, &[thread(1, "http")]);
+    run.rows(T14, &[stack(1, 0, 1)]);
+    for (minute, calls) in [(0, 60), (1, 600)] {
+        let at = T14 + minute * MIN;
+        run.rows(T14, &[stats(at, 1, 0, calls as u64 * MS, &vec![MS; calls])]);
+        run.rows(T14, &[call(at + S, 1, 1, 1, MS)]);
+        run.rows(
+            T14,
+            &[
+                counter(at, name::RECORDED_NS, MIN),
+                counter(at, name::CPU_NS, MIN / 100),
+                counter(at, name::PROBE_NS, MIN / 1_000),
+            ],
+        );
+    }
+    logs
+}
+
+#[test]
+fn a_selected_time_has_its_own_calls_a_second() {
+    let logs = growing();
+    let calls = |more: &[&str]| {
+        let text = logs.analyze(&[&["logs"], more].concat()).quiet();
+        let (_, entries) = text.split_once("\nEntry methods").unwrap();
+        let row = entries.lines().find(|line| line.ends_with("  C.serve()")).unwrap();
+        row.split_whitespace().take(2).map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(calls(&["--to", "2026-11-20T14:01:00Z"]), ["60", "1.0"]);
+    assert_eq!(calls(&["--from", "2026-11-20T14:01:00Z"]), ["600", "10.0"]);
+}
+
+/// In a process that is nearly idle, any share of its CPU time is large.
+#[test]
+fn the_profilers_share_of_an_idle_process_is_of_a_processor() {
+    let logs = growing();
+    for more in [&[][..], &["--from", "2026-11-20T14:01:00Z"]] {
+        let text = logs.analyze(&[&["logs"], more].concat()).quiet();
+        assert!(text.contains("profiler about 0.1% of a processor"), "{text}");
+    }
+}
