@@ -11,7 +11,7 @@
 #   scripts/bench.sh hottest       which methods are hottest without the overhead budget, and with it
 #   scripts/bench.sh fidelity      whether CPU samples find the methods that async-profiler finds
 #
-# The workloads service-long, tree-long, h2-long and lucene-long are about the overhead budget.
+# The workloads service-long, tree-long, h2-long, h2-late and lucene-long are about the overhead budget.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/lib.sh

@@ -88,6 +88,9 @@ def workloads(scratch):
     long = {"service": ["20", "10"], "tree": ["10", "15"], "h2": ["20", "10"], "lucene": ["20", "10"]}
     for name, arguments in long.items():
         short[f"{name}-long"] = replace(short[name], args=arguments, is_long=True)
+    # Its load begins 15 s after the JVM.
+    late = ["15", "workloads.Bank", *long["h2"]]
+    short["h2-late"] = replace(short["h2-long"], main="Late", args=late)
     return short
 
 
