@@ -2,10 +2,10 @@
 //!
 //! A program that gets its first load, or another one, is compiled meanwhile, becomes faster, and overruns the budget
 //! again and again. A throttled method's guard costs about a nanosecond a call, but many of them keep the JIT from
-//! inlining: H2, whose load began 15 s after its start, was at 0.3 of its speed with the guards of 800 methods. So the
-//! methods are compiled out: code that the JIT compiles from then on has nothing of their probes. Code that was compiled
-//! before is discarded. That makes the program slow for a moment, so it is done after a wave, seldom, and not for a few
-//! methods.
+//! inlining: H2, whose load began 15 s after its start, was at 0.3 to 0.4 of its speed with the guards of 800 methods.
+//! So the methods are compiled out: code that the JIT compiles from then on has nothing of their probes. Code that was
+//! compiled before is discarded. That makes the program slow for a moment, so it is done after a wave, seldom, and not
+//! for a few methods.
 //!
 //! A compiled-out method stays throttled: measuring it again would need another discard. One with a guard comes back
 //! (`return_to_budget`).
@@ -58,7 +58,8 @@ impl Waves {
         self.throttled_ns.is_some() || self.is_early(now_ns)
     }
 
-    /// Methods with so many calls a second were throttled. Returns whether code is being compiled again, so that they can be compiled out at once.
+    /// Methods with so many calls a second were throttled. Returns whether code is being compiled again, so that they can
+    /// be compiled out at once.
     pub(super) fn add(&mut self, now_ns: u64, calls_per_s: u64) -> bool {
         let (_, last_ns) = self.throttled_ns.get_or_insert((now_ns, now_ns));
         *last_ns = now_ns;
