@@ -33,6 +33,12 @@ use crate::sys::clock::{self, as_u64};
 
 /// Share of the room that stays in use after an overrun: with all of it, the next overrun would come at once.
 const TARGET: f64 = 0.5;
+/// Share of the budget that stays in use in the first wave. A program that begins becomes up to 20 times as fast, and
+/// would overrun the budget again and again.
+const FIRST_TARGET: f64 = TARGET / 20.0;
+/// With so many throttled methods or fewer, what fits into the budget comes back at the end of the first wave. With more,
+/// most of it would be throttled again when it is compiled, and discards of a large program's code cost most.
+const SMALL_PROGRAM: usize = 100;
 /// Share of the budget that is always left for methods that are neither needed nor worth it, whatever the agent itself
 /// and the others cost. In a process that is nearly idle, that can be all of it.
 const LEAST_ROOM: f64 = 0.25;
@@ -202,10 +208,17 @@ impl Overhead {
 
     /// The methods to compile out now, if compiled code is to be discarded. They have ids below `end`.
     pub(crate) fn compile_out(&mut self, now_ns: u64, end: MethodId) -> Option<Vec<MethodId>> {
-        let guarded: Vec<MethodId> = self.returnable().filter(|id| *id < end).collect();
+        let is_small_first = self.waves.is_first() && self.throttled.len() <= SMALL_PROGRAM;
+        let mut guarded: Vec<MethodId> = self.returnable().filter(|id| *id < end).collect();
         let calls_per_s = guarded.iter().filter_map(|id| Some(self.throttled.get(id)?.calls_per_s));
         if !self.waves.discards(now_ns, calls_per_s.sum()) {
             return None;
+        }
+        if is_small_first {
+            let back = self.fitting(u64::MAX);
+            guarded.retain(|id| !back.contains(id));
+            let left = self.throttled.iter_mut().filter(|(id, _)| back.contains(id));
+            left.for_each(|(_, left)| left.since_ns = 0);
         }
         self.set_compiled_out(&guarded, true);
         Some(guarded)
@@ -225,7 +238,9 @@ impl Overhead {
         if sum_ns(&candidates) <= room_ns {
             return Vec::new();
         }
-        let mut throttled = self.throttle(candidates, TARGET * room_ns, period);
+        let is_first = self.waves.is_first();
+        let target_ns = if is_first { FIRST_TARGET * budget_ns } else { TARGET * room_ns };
+        let mut throttled = self.throttle(candidates, target_ns, period);
         let calls_per_s = throttled.iter().map(|(_, left)| left.calls_per_s).sum();
         let is_compiled_out = self.waves.add(period.now_ns, calls_per_s);
         for (id, left) in &mut throttled {

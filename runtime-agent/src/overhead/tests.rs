@@ -128,7 +128,8 @@ fn settled() -> Program {
 
 #[test]
 fn nothing_is_throttled_within_the_budget() {
-    let mut program = Program::new(&[(1, 200_000, 10), (2, 60_000, 10)]);
+    let mut program = settled();
+    program.methods.extend([(1, (200_000, 10, 0)), (2, (60_000, 10, 0))]);
     for _ in 0..100 {
         assert_eq!(program.second(), NONE);
     }
@@ -140,7 +141,7 @@ fn nothing_is_throttled_within_the_budget() {
 #[test]
 fn what_costs_most_for_the_least_time_is_throttled_first() {
     let mut program = service();
-    assert_eq!(program.second(), [4, 3, 5]);
+    assert_eq!(program.second(), [4, 3, 5, 2]);
     let left = program.overhead.throttled()[&MethodId::new(4)];
     assert_eq!((left.calls_per_s, left.since_unix_ns), (1_000_000, 101 * S));
     // What is left is 0.16%.
@@ -168,7 +169,7 @@ fn a_method_whose_slow_calls_are_worth_it_stays() {
     // Slow calls in three threads.
     program.methods.insert(4, (1_000_000, 10, 3_000_000_000));
     program.seconds(5);
-    assert_eq!(program.throttled(), [3, 5]);
+    assert_eq!(program.throttled(), [2, 3, 5]);
     // Then it has no more slow calls.
     program.methods.insert(4, (1_000_000, 10, 0));
     program.seconds(5);
@@ -191,14 +192,14 @@ fn a_recursion_is_not_needed_for_one_wait() {
 fn without_a_budget_nothing_is_throttled_and_all_comes_back() {
     let mut program = service();
     program.second();
-    assert_eq!(program.throttled(), [3, 4, 5]);
-    program.measure_again(&[3, 4, 5]);
+    assert_eq!(program.throttled(), [2, 3, 4, 5]);
+    program.measure_again(&[2, 3, 4, 5]);
     program.overhead.set_budget(None);
     assert_eq!((program.second(), program.throttled()), (vec![], vec![]));
     program.seconds(100);
     // It begins with the first seconds, and with what is assumed.
     program.overhead.set_budget(Some(CpuShare::from_millionths(20_000)));
-    assert_eq!(program.second(), [4, 3, 5]);
+    assert_eq!(program.second(), [4, 3, 5, 2]);
 }
 
 /// A program that overruns the budget for the first time is not compiled yet, and becomes faster.
@@ -230,6 +231,21 @@ fn what_the_first_wave_throttles_is_compiled_out() {
     // None of them comes back: they cost too much.
     assert_eq!(program.seconds(10_000), NONE);
     assert_eq!((program.discarded, program.throttled()), (1, vec![1, 2, 3, 4]));
+}
+
+/// The first wave throttles more than is necessary, because the program may become faster.
+#[test]
+fn what_fits_comes_back_at_the_end_of_the_first_wave_of_a_small_program() {
+    let mut program = service();
+    assert_eq!(program.second(), [4, 3, 5, 2]);
+    assert_eq!((program.seconds(1), program.seconds(1)), (vec![], vec![2]));
+    assert_eq!(program.compiled_out(&[2, 3, 4, 5]), [3, 4, 5]);
+    // Of a large one, most would be throttled again.
+    let mut program = service();
+    program.methods.extend((100..200).map(|id| (id, (20_000, 20, 0))));
+    program.second();
+    assert_eq!(program.seconds(5), NONE);
+    assert!(program.compiled_out(&[2, 3, 4, 5]).contains(&2));
 }
 
 /// Guards of methods that are called often cost too much, whenever they come; a discard of compiled code does too.

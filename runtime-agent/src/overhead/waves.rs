@@ -58,6 +58,11 @@ impl Waves {
         self.throttled_ns.is_some() || self.is_early(now_ns)
     }
 
+    /// Whether compiled code has not been discarded yet.
+    pub(super) fn is_first(&self) -> bool {
+        self.discards == 0
+    }
+
     /// Methods with so many calls a second were throttled. Returns whether code is being compiled again, so that they can
     /// be compiled out at once.
     pub(super) fn add(&mut self, now_ns: u64, calls_per_s: u64) -> bool {
