@@ -36,6 +36,8 @@ const TARGET: f64 = 0.5;
 /// Share of the budget that stays in use in the first wave. A program that begins becomes up to 20 times as fast, and
 /// would overrun the budget again and again.
 const FIRST_TARGET: f64 = TARGET / 20.0;
+/// In the first wave, methods are interpreted, and take several times as long themselves.
+const INTERPRETED: f64 = 5.0;
 /// With so many throttled methods or fewer, what fits into the budget comes back at the end of the first wave. With more,
 /// most of it would be throttled again when it is compiled, and discards of a large program's code cost most.
 const SMALL_PROGRAM: usize = 100;
@@ -231,14 +233,15 @@ impl Overhead {
         let costs = self.measure(period);
         let Some(budget) = self.budget else { return Vec::new() };
         self.weigh(&costs, period.seconds());
-        let (candidates, stays_ns) = self.candidates(costs, budget.of_one());
+        let is_first = self.waves.is_first();
+        let worth_it = budget.of_one() / if is_first { INTERPRETED } else { 1.0 };
+        let (candidates, stays_ns) = self.candidates(costs, worth_it);
         let budget_ns = budget.of_one() * period.budgeted_cpu_ns();
         let room_ns = budget_ns - stays_ns - as_f64(period.own_ns);
         let room_ns = room_ns.max(LEAST_ROOM * budget_ns);
         if sum_ns(&candidates) <= room_ns {
             return Vec::new();
         }
-        let is_first = self.waves.is_first();
         let target_ns = if is_first { FIRST_TARGET * budget_ns } else { TARGET * room_ns };
         let mut throttled = self.throttle(candidates, target_ns, period);
         let calls_per_s = throttled.iter().map(|(_, left)| left.calls_per_s).sum();
@@ -275,9 +278,9 @@ impl Overhead {
     /// The methods that may be throttled, and what those cost that stay because they are worth their probes: if all were,
     /// they would be within the budget. Needed methods do not count: all others would be throttled for them, in vain.
     /// What is traced stays.
-    fn candidates(&self, mut costs: Vec<Cost>, budget: f64) -> (Vec<Cost>, f64) {
+    fn candidates(&self, mut costs: Vec<Cost>, worth_it: f64) -> (Vec<Cost>, f64) {
         costs.retain(|cost| !self.worth.get(&cost.id).is_some_and(|worth| worth.is_needed()));
-        let may_go = |cost: &Cost| cost.ratio() > budget && !traced::is_traced(cost.id);
+        let may_go = |cost: &Cost| cost.ratio() > worth_it && !traced::is_traced(cost.id);
         let (candidates, stay): (Vec<Cost>, Vec<Cost>) = costs.into_iter().partition(may_go);
         (candidates, sum_ns(&stay))
     }

@@ -348,8 +348,7 @@ fn what_the_agent_costs_itself_is_within_the_budget() {
 fn what_is_worth_its_probes_leaves_less_room() {
     // Method 1 costs 1.5% of the time at first, and method 2 costs 0.75%.
     for (calls, throttled) in [(200_000, vec![2]), (100_000, vec![])] {
-        let mut program = Program::new(&[]);
-        program.seconds(20);
+        let mut program = settled();
         program.methods.insert(1, (calls, 7_200, 0));
         program.methods.insert(2, (100_000, 200, 0));
         program.second();
