@@ -40,7 +40,7 @@ impl CallCost {
     }
 
     /// Adds a period in which calls would have cost `loop_ns` in a loop of their own.
-    pub(super) fn add(&mut self, loop_ns: f64, period: &Period<'_>) {
+    pub(super) fn add(&mut self, loop_ns: f64, period: &Period) {
         let remains = (-period.seconds() / MEMORY_S).exp();
         let SampledProbes { probes_ns, all_ns } = period.sampled;
         // Without samples, nothing is known, and nothing is forgotten.
@@ -97,10 +97,9 @@ mod tests {
     }
 
     fn go_on(cost: &mut CallCost, seconds: u64, sampled: SampledProbes) {
-        let methods = HashMap::new();
         for second in 1..=seconds {
             let (now_ns, length_ns) = (second * SECOND, SECOND);
-            let (unix_ns, cpu_ns, own_ns, methods) = (now_ns, SECOND, 0, &methods);
+            let (unix_ns, cpu_ns, own_ns, methods) = (now_ns, SECOND, 0, HashMap::new());
             let period = Period { now_ns, unix_ns, length_ns, cpu_ns, own_ns, sampled, methods };
             cost.add(1e8, &period);
         }

@@ -35,8 +35,8 @@ impl SampledProbes {
 }
 
 /// A period, and what methods did in it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Period<'p> {
+#[derive(Debug)]
+pub(crate) struct Period {
     /// Its end, by the monotonic clock and by the calendar.
     pub now_ns: u64,
     pub unix_ns: u64,
@@ -47,13 +47,19 @@ pub(crate) struct Period<'p> {
     /// pauses.
     pub own_ns: u64,
     pub sampled: SampledProbes,
-    pub methods: &'p HashMap<MethodId, Recent>,
+    pub methods: HashMap<MethodId, Recent>,
 }
 
-impl Period<'_> {
+impl Period {
     /// Its length.
     pub(super) fn seconds(&self) -> f64 {
         as_f64(self.length_ns.max(1)) / 1e9
+    }
+
+    /// Leaves out what threads waited for a processor.
+    pub(super) fn leave_out(&mut self, delay: Delay) {
+        let seconds = self.seconds();
+        self.methods.values_mut().for_each(|did| did.leave_out(delay, seconds));
     }
 
     /// The process's CPU time, or a little of a processor's if the process is idle, in nanoseconds.

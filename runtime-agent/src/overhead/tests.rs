@@ -31,8 +31,8 @@ struct Program {
     times: u64,
     /// 0 if slow calls are within slow calls of the same method.
     outermost: u64,
-    /// Compiled code is discarded when that is decided.
-    renews: bool,
+    /// How often compiled code was discarded.
+    discarded: u32,
 }
 
 impl Program {
@@ -47,7 +47,7 @@ impl Program {
             own_ns: 0,
             times: 3,
             outermost: 1,
-            renews: true,
+            discarded: 0,
         }
     }
 
@@ -68,14 +68,12 @@ impl Program {
         let (cpu_ns, own_ns) = (self.cpu_ns, self.own_ns);
         let calls: u64 = methods.values().map(|did| did.calls).sum();
         let sampled = SampledProbes { probes_ns: calls * 25 * self.times, all_ns: self.cpu_ns };
-        let period =
-            Period { now_ns, unix_ns, length_ns: S, cpu_ns, own_ns, sampled, methods: &methods };
-        let leave = self.overhead.judge(period);
-        self.overhead.compile_out(self.now_ns, MethodId::new(10_000));
-        if self.renews && self.overhead.is_to_renew(self.now_ns, false) {
-            self.overhead.renewed();
-        }
-        numbers(leave)
+        let period = Period { now_ns, unix_ns, length_ns: S, cpu_ns, own_ns, sampled, methods };
+        let throttled = self.overhead.judge(&period, MethodId::new(10_000));
+        self.overhead.add_throttled(&throttled);
+        let compiled_out = self.overhead.compile_out(self.now_ns, MethodId::new(10_000));
+        self.discarded += u32::from(compiled_out.is_some());
+        numbers(throttled.into_iter().map(|(id, _)| id).collect())
     }
 
     /// Lets seconds go by, and returns the methods that are measured again.
@@ -83,7 +81,7 @@ impl Program {
         let mut again = Vec::new();
         for _ in 0..seconds {
             self.second();
-            let now = self.overhead.measure_again(self.now_ns);
+            let now = self.overhead.fitting(self.now_ns);
             self.overhead.measured_again(&now);
             again.extend(now);
         }
@@ -118,9 +116,20 @@ fn service() -> Program {
     ])
 }
 
+/// A program whose first wave is over; nothing of it is throttled any more.
+fn settled() -> Program {
+    let mut program = Program::new(&[(9_000, 1_000_000, 20)]);
+    program.seconds(20);
+    program.methods.clear();
+    program.measure_again(&[9_000]);
+    assert_eq!((program.discarded, program.throttled()), (1, vec![]));
+    program
+}
+
 #[test]
 fn nothing_is_throttled_within_the_budget() {
-    let mut program = Program::new(&[(1, 200_000, 10), (2, 60_000, 10)]);
+    let mut program = settled();
+    program.methods.extend([(1, (200_000, 10, 0)), (2, (60_000, 10, 0))]);
     for _ in 0..100 {
         assert_eq!(program.second(), NONE);
     }
@@ -132,49 +141,12 @@ fn nothing_is_throttled_within_the_budget() {
 #[test]
 fn what_costs_most_for_the_least_time_is_throttled_first() {
     let mut program = service();
-    // No calls in the beginning, so that the program is not about to become faster.
-    let methods = std::mem::take(&mut program.methods);
-    program.seconds(20);
-    program.methods = methods;
-    assert_eq!(program.second(), [4, 3, 5]);
+    assert_eq!(program.second(), [4, 3, 5, 2]);
     let left = program.overhead.throttled()[&MethodId::new(4)];
-    assert_eq!((left.calls_per_s, left.since_unix_ns), (1_000_000, 121 * S));
+    assert_eq!((left.calls_per_s, left.since_unix_ns), (1_000_000, 101 * S));
     // What is left is 0.16%.
     assert_eq!(program.second(), NONE);
     assert!(program.overhead.share() < 0.02);
-}
-
-/// A program that begins gets faster, so more is throttled, and comes back when it turns out to fit.
-#[test]
-fn what_was_throttled_in_the_beginning_comes_back_if_it_fits() {
-    let mut program = service();
-    assert_eq!(program.second(), [4, 3, 5, 2]);
-    assert_eq!(program.seconds(16), NONE);
-    assert_eq!(program.seconds(3), [2]);
-    assert_eq!(program.throttled(), [3, 4, 5]);
-}
-
-/// Methods that the compiler gets to first stay slow, so methods do not wait until a third overrun.
-#[test]
-fn in_the_beginning_what_is_new_is_throttled_at_once() {
-    let mut program = service();
-    assert_eq!(program.second(), [4, 3, 5, 2]);
-    // 1.5%, 7.5% and 0.15%.
-    program.methods.insert(6, (200_000, 20, 0));
-    assert_eq!(program.second(), NONE);
-    program.methods.insert(7, (1_000_000, 20, 0));
-    assert_eq!(program.second(), [7, 6]);
-    program.methods.insert(8, (20_000, 20, 0));
-    assert_eq!(program.second(), [8]);
-    // It comes back, and stays when nothing is new any more.
-    program.seconds(30);
-    assert_eq!(program.throttled(), [3, 4, 5, 6, 7]);
-    program.methods.insert(9, (20_000, 20, 0));
-    assert_eq!(program.second(), NONE);
-    // After a new beginning, the budget has not been overrun yet.
-    program.overhead.begin_again();
-    program.methods.insert(10, (20_000, 20, 0));
-    assert_eq!(program.second(), NONE);
 }
 
 /// A program that has nothing to do uses so little CPU time that any call is a large share of it.
@@ -213,7 +185,7 @@ fn a_recursion_is_not_needed_for_one_wait() {
     program.outermost = 0;
     program.methods.insert(4, (1_000_000, 10, 3_000_000_000));
     program.seconds(5);
-    assert_eq!(program.throttled(), [2, 3, 4, 5]);
+    assert_eq!(program.throttled(), [3, 4, 5]);
 }
 
 #[test]
@@ -230,63 +202,131 @@ fn without_a_budget_nothing_is_throttled_and_all_comes_back() {
     assert_eq!(program.second(), [4, 3, 5, 2]);
 }
 
-/// Methods that are called when nothing is compiled yet are compiled out, except those that are worth their probes.
+/// A program that overruns the budget for the first time is not compiled yet, and becomes faster.
 #[test]
-fn hot_methods_are_compiled_out_before_they_are_compiled() {
-    let mut program = Program::new(&[(1, 200_000, 10), (2, 2_000_000, 4_000)]);
+fn what_the_first_wave_throttles_is_compiled_out() {
+    let mut program = Program::new(&[]);
+    // Whenever that is.
+    program.seconds(100);
+    assert!(!program.overhead.is_busy(program.now_ns));
+    program.methods.insert(1, (1_000_000, 20, 0));
+    assert_eq!(program.second(), [1]);
+    assert!(program.overhead.is_busy(program.now_ns));
+    program.methods.insert(2, (1_000_000, 20, 0));
+    assert_eq!(program.second(), [2]);
     program.second();
-    assert_eq!(program.throttled(), [1, 2]);
-    assert_eq!(program.compiled_out(&[1, 2]), [1]);
+    assert_eq!((program.discarded, program.compiled_out(&[1, 2])), (0, vec![]));
+    program.second();
+    assert_eq!((program.discarded, program.compiled_out(&[1, 2])), (1, vec![1, 2]));
+    assert!(!program.overhead.is_busy(program.now_ns));
+    // While code is compiled again, the next one needs no guard.
+    program.methods.insert(3, (300_000, 20, 0));
+    assert_eq!(program.second(), [3]);
+    assert_eq!(program.compiled_out(&[3]), [3]);
+    program.seconds(10);
+    // Later, a few get one.
+    program.methods.insert(4, (500_000, 20, 0));
+    assert_eq!(program.second(), [4]);
+    assert_eq!(program.compiled_out(&[4]), NONE);
+    // None of them comes back: they cost too much.
+    assert_eq!(program.seconds(10_000), NONE);
+    assert_eq!((program.discarded, program.throttled()), (1, vec![1, 2, 3, 4]));
 }
 
-/// A guard suffices for methods that are called less often, so that they can come back.
+/// The first wave throttles more than is necessary, because the program may become faster.
 #[test]
-fn of_throttled_methods_only_the_hottest_are_compiled_out() {
-    let mut program = Program::new(&[(1, 2_000_000, 10), (2, 200_000, 10), (3, 20_000, 10)]);
+fn what_fits_comes_back_at_the_end_of_the_first_wave_of_a_small_program() {
+    let mut program = service();
+    assert_eq!(program.second(), [4, 3, 5, 2]);
+    assert_eq!((program.seconds(1), program.seconds(1)), (vec![], vec![2]));
+    assert_eq!(program.compiled_out(&[2, 3, 4, 5]), [3, 4, 5]);
+    // Of a large one, most would be throttled again.
+    let mut program = service();
+    program.methods.extend((100..200).map(|id| (id, (20_000, 20, 0))));
     program.second();
-    assert_eq!(program.throttled(), [1, 2, 3]);
-    // The guard of the last: 3.75 ns, 20,000 times a second, and twenty times as often soon.
-    assert_eq!(program.compiled_out(&[1, 2, 3]), [1, 2]);
-    assert_eq!(program.seconds(30), [3]);
-    assert_eq!(program.seconds(3_600), NONE);
-    assert_eq!(program.throttled(), [1, 2]);
+    assert_eq!(program.seconds(5), NONE);
+    assert!(program.compiled_out(&[2, 3, 4, 5]).contains(&2));
 }
 
-/// In a large program the JIT optimizes code with guards less, so no throttled method keeps one.
+/// Guards of methods that are called often cost too much, whenever they come; a discard of compiled code does too.
 #[test]
-fn in_a_large_program_all_throttled_methods_are_compiled_out() {
-    let mut program = Program::new(&[(1, 2_000_000, 10), (2, 200_000, 10), (3, 20_000, 10)]);
-    program.methods.extend((10..260).map(|id| (id, (1, 20, 0))));
-    program.second();
-    assert_eq!(program.throttled(), [1, 2, 3]);
-    assert_eq!(program.compiled_out(&[1, 2, 3]), [1, 2, 3]);
+fn what_later_waves_throttle_is_compiled_out_if_it_is_much() {
+    let mut program = settled();
+    let mut next = 0;
+    let mut wave = |calls_per_s: u64, seconds: u64| {
+        next += 1;
+        program.methods.insert(next, (calls_per_s, 20, 0));
+        program.seconds(seconds);
+        program.discarded
+    };
+    assert_eq!(wave(700_000, 10), 1);
+    // Both together are enough.
+    assert_eq!(wave(300_000, 3), 2);
+    // What is compiled out at once has guards in code that has been compiled already.
+    wave(500_000, 10);
+    // Not before twenty seconds have passed since the last one.
+    assert_eq!(wave(500_000, 9), 2);
+    assert_eq!(wave(0, 1), 3);
+    wave(0, 10);
+    // At last, not before an hour has passed.
+    for _ in 0..10 {
+        wave(1_000_000, 7_200);
+    }
+    wave(0, 10);
+    assert_eq!(wave(1_000_000, 3), 14);
+    wave(0, 10);
+    assert_eq!(wave(1_000_000, 3_589), 14);
+    assert_eq!(wave(0, 1), 15);
 }
 
-/// The first judgement of H2 is sometimes so early that the guards of its hottest methods seem to cost nothing. With
-/// these guards in the compiled code, H2 was half as fast.
+/// A program may become faster all the time.
 #[test]
-fn what_is_throttled_before_the_program_is_known_to_be_large_is_compiled_out_too() {
-    let mut program = Program::new(&[(1, 2_000_000, 10), (2, 20_000, 10)]);
-    program.second();
-    assert_eq!(program.throttled(), [1, 2]);
-    assert_eq!(program.compiled_out(&[1, 2]), [1]);
-    program.methods.extend((10..260).map(|id| (id, (1, 20, 0))));
-    program.second();
-    assert_eq!(program.compiled_out(&[1, 2]), [1, 2]);
+fn a_wave_ends_after_a_while() {
+    let mut program = Program::new(&[]);
+    for id in 1..200 {
+        program.methods.insert(id, (1_000_000, 20, 0));
+        program.second();
+    }
+    assert_eq!(program.compiled_out(&[20, 21, 120]), [20, 21, 120]);
+    assert_eq!(program.discarded, 5);
+    // After a long stop, all begins anew.
+    program.measure_again(&(1..200).collect::<Vec<_>>());
+    program.methods.clear();
+    program.overhead.begin_again();
+    program.methods.insert(200, (1_000_000, 20, 0));
+    program.seconds(3);
+    assert_eq!(program.compiled_out(&[200]), [200]);
 }
 
-/// A method that is throttled when it is already compiled keeps its guard in the compiled code.
+/// Only so many ids can be compiled out.
 #[test]
-fn compiled_methods_are_not_compiled_out_later() {
-    let mut program = Program::new(&[(1, 9_000, 10)]);
-    program.seconds(20);
-    program.methods.insert(1, (30_000_000, 10, 0));
-    program.second();
-    assert_eq!(program.throttled(), [1]);
-    assert_eq!(program.compiled_out(&[1]), NONE);
-    // 3.75 ns a call: 11% of the CPU time.
-    program.second();
-    assert!((program.overhead.share() - 0.1125).abs() < 1e-4, "{}", program.overhead.share());
+fn others_keep_a_guard() {
+    let mut program = Program::new(&[(9_999, 1_000_000, 20), (10_000, 1_000_000, 20)]);
+    program.seconds(3);
+    assert_eq!(program.compiled_out(&[9_999, 10_000]), [9_999]);
+}
+
+/// A method waits for a minute before it comes back, the next time for two.
+#[test]
+fn what_fits_comes_back_after_a_while() {
+    let mut program = settled();
+    // 0.9% of the time each.
+    program.methods.extend([1, 2, 3].map(|id| (id, (120_000, 400, 0))));
+    assert_eq!(program.second(), [1, 2]);
+    program.methods.remove(&3);
+    assert_eq!(program.seconds(59), NONE);
+    assert_eq!(program.seconds(1), [1]);
+    assert_eq!(program.seconds(1_000), NONE);
+    program.methods.extend([4, 5].map(|id| (id, (120_000, 400, 0))));
+    assert_eq!(program.second(), [1, 4]);
+    program.methods.remove(&5);
+    assert_eq!(program.seconds(1), [2]);
+    program.methods.remove(&2);
+    assert_eq!(program.seconds(58), NONE);
+    assert_eq!(program.seconds(1), [4]);
+    program.methods.remove(&4);
+    assert_eq!(program.seconds(59), NONE);
+    assert_eq!(program.seconds(1), [1]);
 }
 
 /// The agent thread and pauses count, and leave less room for probes.
@@ -308,8 +348,7 @@ fn what_the_agent_costs_itself_is_within_the_budget() {
 fn what_is_worth_its_probes_leaves_less_room() {
     // Method 1 costs 1.5% of the time at first, and method 2 costs 0.75%.
     for (calls, throttled) in [(200_000, vec![2]), (100_000, vec![])] {
-        let mut program = Program::new(&[]);
-        program.seconds(20);
+        let mut program = settled();
         program.methods.insert(1, (calls, 7_200, 0));
         program.methods.insert(2, (100_000, 200, 0));
         program.second();
@@ -338,8 +377,8 @@ fn where_samples_say_that_calls_cost_more_there_is_room_for_fewer() {
 /// Samples say that calls cost less than was assumed, so more fits into the budget.
 #[test]
 fn what_costs_less_than_assumed_comes_back() {
-    let mut program = Program::new(&[(1, 100_000, 4_000)]);
-    program.seconds(20);
+    let mut program = settled();
+    program.methods.insert(1, (100_000, 4_000, 0));
     program.methods.insert(2, (180_000, 2_000, 0));
     program.second();
     assert_eq!(program.throttled(), [2]);
@@ -351,16 +390,17 @@ fn what_costs_less_than_assumed_comes_back() {
 /// Threads wait in a throttled method for much longer than its probes would cost.
 #[test]
 fn what_turns_slow_is_measured_again() {
-    let mut program = Program::new(&[]);
-    program.seconds(20);
+    let mut program = settled();
     // 2.25% of the time: 22.5 ms a second.
     program.methods.insert(1, (300_000, 20, 0));
     program.second();
     assert_eq!(program.throttled(), [1]);
     let slow = |program: &mut Program, ns, looks| {
         let waited = [(MethodId::new(1), Waits { ns, looks })];
-        numbers(program.overhead.slow_again(&waited, 10.0, program.now_ns))
+        numbers(program.overhead.turned_slow(&waited, 10.0, program.now_ns))
     };
+    assert_eq!(slow(&mut program, 3 * S, 30), NONE);
+    program.now_ns += 30 * S;
     assert_eq!(slow(&mut program, 2 * S, 20), NONE);
     assert_eq!(slow(&mut program, 3 * S, 4), NONE);
     assert_eq!(slow(&mut program, 3 * S, 30), [1]);
@@ -369,11 +409,13 @@ fn what_turns_slow_is_measured_again() {
     program.second();
     assert_eq!(program.throttled(), [1]);
     assert_eq!(slow(&mut program, 3 * S, 30), NONE);
-    program.now_ns += 600 * S;
+    program.now_ns += 30 * S;
+    assert_eq!(slow(&mut program, 3 * S, 30), NONE);
+    program.now_ns += 30 * S;
     assert_eq!(slow(&mut program, 3 * S, 30), [1]);
 }
 
-/// Rarely called methods are spared as long as there are not too many of them.
+/// Rarely called methods cost little, unless there are many of them.
 #[test]
 fn methods_that_are_seldom_called_are_throttled_where_they_cost_too_much_together() {
     // 0.34% and 2.25% of the time.
@@ -384,21 +426,6 @@ fn methods_that_are_seldom_called_are_throttled_where_they_cost_too_much_togethe
         program.seconds(3);
         assert_eq!(!program.throttled().is_empty(), is_throttled, "{methods}");
         assert!(program.overhead.share() < 0.02, "{}", program.overhead.share());
-    }
-}
-
-/// Code that was compiled with a guard that costs too much is compiled again, once.
-#[test]
-fn what_was_compiled_too_early_is_renewed_once() {
-    // The second is not compiled out: it is worth its probes.
-    for (self_ns, is_dear) in [(4, true), (4_000, false)] {
-        let mut program = Program::new(&[(1, 1_000_000, self_ns)]);
-        program.renews = false;
-        assert_eq!(program.second(), [1]);
-        assert_eq!(program.seconds(3), NONE);
-        assert!(!program.overhead.is_to_renew(program.now_ns - S, false));
-        assert_eq!(program.overhead.is_to_renew(program.now_ns, false), is_dear);
-        assert!(!program.overhead.is_to_renew(program.now_ns, true));
     }
 }
 

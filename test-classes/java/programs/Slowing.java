@@ -5,7 +5,7 @@ import java.io.InputStreamReader;
 
 /**
  * A method that is called often, and turns slow: reads {@code fast} or {@code slow} from its stdin, a line each, and
- * answers each with a line. It ends with its stdin.
+ * answers each with a line. With {@code first}, another method is called often. It ends with its stdin.
  */
 public final class Slowing {
     private static volatile String mode = "idle";
@@ -20,10 +20,19 @@ public final class Slowing {
         return Integer.bitCount(i);
     }
 
+    private static int first(int i) {
+        return Integer.reverse(i);
+    }
+
     private static void work() {
         try {
             while (true) {
                 boolean slow = mode.equals("slow");
+                if (mode.equals("first")) {
+                    for (int i = 0; i < 1_000; i++) {
+                        sum += first(i);
+                    }
+                }
                 int steps = mode.equals("fast") ? 1_000 : slow ? 1 : 0;
                 for (int i = 0; i < steps; i++) {
                     sum += step(i, slow);
