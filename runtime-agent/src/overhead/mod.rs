@@ -70,7 +70,9 @@ pub(crate) struct OverheadFigures {
     pub budget: Option<CpuShare>,
     /// What the profiler costs now, as a share of the CPU time; 0 while recording is off.
     pub share: f64,
-    /// The same of a processor.
+    /// What of it is the probes' cost; the rest is the agent's own work.
+    pub probes_share: f64,
+    /// The whole as a share of a processor.
     pub of_processor: f64,
     pub throttled_methods: u64,
     /// What a call's probes cost, in nanoseconds; whether samples have said so.
@@ -113,6 +115,8 @@ pub(crate) struct Overhead {
     /// What the profiler cost in it, and the share of the CPU time that the budget is held against.
     cost_ns: u64,
     share: f64,
+    /// What of it is the cost of probes.
+    probes_share: f64,
 }
 
 impl Overhead {
@@ -127,6 +131,7 @@ impl Overhead {
             cpu_rate: 1.0,
             cost_ns: 0,
             share: 0.0,
+            probes_share: 0.0,
         }
     }
 
@@ -174,7 +179,12 @@ impl Overhead {
         self.share
     }
 
-    /// The same as a share of a processor.
+    /// What of it is the cost of probes.
+    pub(crate) fn probes_share(&self) -> f64 {
+        self.probes_share
+    }
+
+    /// The whole as a share of a processor.
     pub(crate) fn of_processor(&self) -> f64 {
         self.share * self.cpu_rate / as_f64(SECOND_NS)
     }
@@ -271,6 +281,7 @@ impl Overhead {
         let cost_ns = sum_ns(&costs) + as_f64(period.own_ns);
         self.cost_ns = as_u64(cost_ns).min(period.cpu_ns);
         self.share = (cost_ns / cpu_ns).min(1.0);
+        self.probes_share = (sum_ns(&costs) / cpu_ns).min(1.0);
         self.cpu_rate = cpu_ns / period.seconds();
         costs
     }
