@@ -168,6 +168,10 @@ fn compare(args: DiffArgs) -> ExitCode {
         Ok(options) => options,
         Err(error) => return no_report(&error.into()),
     };
+    let file = options.file.as_deref();
+    if let Some(Err(error)) = file.map(check_place) {
+        return not_written(file, &error, &Problems::default());
+    }
     let progress = Arc::default();
     let shown = progress::show(&progress);
     let comparison = diff::compare(&options, &progress);
@@ -182,9 +186,13 @@ fn compare(args: DiffArgs) -> ExitCode {
     }
     say(&diff_remarks(&comparison, options.format));
     let write = |out: &mut dyn Write| render_diff(&comparison, options.format, options.top, out);
-    match to_stdout(write) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-            fail(&[format!("the report cannot be written: {error}")])
+    let written = match file {
+        None => to_stdout(write),
+        Some(path) => to_file(path, write),
+    };
+    match written {
+        Err(error) if file.is_some() || error.kind() != ErrorKind::BrokenPipe => {
+            not_written(file, &error, &Problems::default())
         }
         _ if comparison.fails() => ExitCode::from(3),
         _ if comparison.judges_nothing() => fail(&[NOTHING_JUDGED.to_owned()]),

@@ -125,6 +125,25 @@ fn the_csv_and_the_json() {
 }
 
 #[test]
+fn a_comparison_goes_to_a_file_whole_or_not_at_all() {
+    let logs = shop();
+    let said = diff(&logs, &["--format", "json"]);
+    let fails = ["--format", "json", "--fail-above", "20%", "-o", "report"];
+    for (arguments, status) in [(&fails[..], 3), (&["--format", "json", "-o", "report"], 0)] {
+        let written = diff(&logs, arguments);
+        assert_eq!((written.status, written.stdout.as_str()), (status, ""));
+    }
+    assert_eq!(fs::read_to_string(logs.root().join("report")).unwrap(), said.stdout);
+    let refused = logs.analyze(&["diff", "logs/before", "nowhere", "-o", "report"]);
+    assert_eq!(refused.status, 2);
+    assert_eq!(fs::read_to_string(logs.root().join("report")).unwrap(), said.stdout);
+    // Before anything is read.
+    let no_folder = logs.analyze(&["diff", "logs/before", "nowhere", "-o", "no/report"]);
+    let reason = "analyze: no/report: cannot be written: No such file or directory (os error 2)\n";
+    assert_eq!((no_folder.status, &*no_folder.stderr), (2, reason));
+}
+
+#[test]
 fn costs_are_of_an_hour_that_a_jvm_recorded() {
     let csv = diff(&shop(), &["--format", "csv"]);
     let names: Vec<String> = csv.csv_column("method");

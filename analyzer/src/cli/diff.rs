@@ -38,6 +38,9 @@ pub struct DiffArgs {
     /// Output format
     #[arg(long, value_enum, default_value = "text")]
     format: Format,
+    /// Write to this file, whole or not at all
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
     /// Exit with status 3 if a method, or all together, costs over this much more: 20%
     #[arg(long, value_name = "PERCENT")]
     fail_above: Option<String>,
@@ -80,6 +83,7 @@ impl DiffArgs {
             top: Some(top.unwrap_or(TOP_IN_TEXT)).filter(|top| *top > 0),
             tprofiler_unit: self.tprofiler_unit,
             format: self.format,
+            file: self.output,
             limit: limit.transpose()?,
         })
     }

@@ -69,6 +69,8 @@ pub struct DiffOptions {
     pub tprofiler_unit: Option<Unit>,
     /// Output format.
     pub format: Format,
+    /// Write to this file instead of standard output.
+    pub file: Option<PathBuf>,
     /// How much slower is too slow.
     pub limit: Option<Limit>,
 }

@@ -130,7 +130,7 @@ fn no_rows(of_records: bool, counts: &Counts) -> &'static str {
             "no calls: TProfiler's thread dumps say only where threads stood"
         }
         (_, false) => {
-            "no calls: either no class was instrumented (`tprofiler status` says how many), or no method \
+            "no calls: either no class was instrumented (classes_instrumented in counters.csv), or no method \
              statistics are written yet; a JVM writes them every minute and at `tprofiler flush`"
         }
     }
