@@ -366,6 +366,29 @@ fn the_command_succeeds_only_if_the_agent_says_so() {
         let line = line + "not HOST:PORT, as in 127.0.0.1:50000\n";
         assert!(message.starts_with(&line), "{message}");
     }
+    // An empty variable of a script is no command for everything.
+    for command in [
+        "untrace",
+        "trace",
+        "mute",
+        "unmute",
+        "methods",
+        "threshold",
+        "overhead",
+        "alloc",
+        "inflight",
+    ] {
+        for empty in ["", " "] {
+            let output = tprofiler(&[command, empty]);
+            assert_eq!(output.status.code(), Some(2), "{command}");
+            let message = String::from_utf8_lossy(&output.stderr);
+            assert!(
+                message.starts_with(&format!("error: invalid value '{empty}' for '")),
+                "{message}"
+            );
+            assert!(message.contains("': empty\n"), "{message}");
+        }
+    }
     // Nobody listens there, but the notation is valid.
     let output = tprofiler(&["status", "--addr", &format!("[::1]:{nobody}")]);
     assert_eq!(output.status.code(), Some(1), "{output:?}");

@@ -6,7 +6,7 @@ use std::net::TcpStream;
 
 use log_format::rows::counter;
 use serde_json::{Value, json};
-use test_classes::{Counts, Java, Profile, classes, free_port, jdks, tprofiler, wait_until};
+use test_classes::{Counts, Java, Jdk, Profile, classes, free_port, jdks, tprofiler, wait_until};
 
 fn text(port: u16, arguments: &[&str]) -> String {
     let output = tprofiler(port, arguments);
@@ -363,6 +363,33 @@ fn options_and_every_answer_are_there_for_programs() {
     assert_eq!(program.end().status, Some(0));
 }
 
+/// Patterns that name nothing are told what they may have meant.
+fn expect_hints(jdk: &Jdk, port: u16) {
+    for (pattern, hint) in [
+        (
+            "java.lang.String",
+            "no class with probes has methods that java.lang.String names; such a class is excluded, no include \
+             matches it",
+        ),
+        ("midle", "no class with probes has methods that midle names; nearest: middle"),
+        ("Wrok", "no class with probes has methods that Wrok names; nearest: Work"),
+        (
+            "programs.Phases$Wrok",
+            "no class with probes has methods that programs.Phases$Wrok names; nearest: programs.Phases$Work",
+        ),
+        (
+            "programs.Phases$Wrok.middle",
+            "no class with probes has methods that programs.Phases$Wrok.middle names; nearest: \
+             programs.Phases$Work.middle",
+        ),
+        ("**.nothing", "no class with probes has methods that **.nothing names"),
+        ("programs.Phases$Work.midle", "programs.Phases$Work has no method midle; nearest: middle"),
+    ] {
+        let answer = json(port, &["methods", pattern]);
+        assert_eq!(answer["hints"], json!([hint]), "{jdk}: {answer}");
+    }
+}
+
 #[test]
 fn each_method_has_one_state() {
     for jdk in jdks() {
@@ -404,23 +431,7 @@ fn each_method_has_one_state() {
             text(port, &["unmute", "programs.Phases$Work.middle"]);
             state_of("middle") == ["instrumented"]
         });
-        for (pattern, hint) in [
-            (
-                "java.lang.String",
-                "no class with probes has methods that java.lang.String names; such a class is excluded, no include \
-                 matches it",
-            ),
-            ("midle", "no class with probes has methods that midle names; nearest: middle"),
-            ("Wrok", "no class with probes has methods that Wrok names; nearest: Work"),
-            ("**.nothing", "no class with probes has methods that **.nothing names"),
-            (
-                "programs.Phases$Work.midle",
-                "programs.Phases$Work has no method midle; nearest: middle",
-            ),
-        ] {
-            let answer = json(port, &["methods", pattern]);
-            assert_eq!(answer["hints"], json!([hint]), "{jdk}: {answer}");
-        }
+        expect_hints(jdk, port);
         assert_eq!(program.end().status, Some(0), "{jdk}");
     }
 }

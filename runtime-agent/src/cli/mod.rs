@@ -105,6 +105,12 @@ fn address(text: &str) -> Result<String, BadValue> {
     }
 }
 
+/// A value with something in it. An empty variable of a script would otherwise be a command without a value: `untrace ''`
+/// would end all traces.
+fn given(text: &str) -> Result<String, BadValue> {
+    if text.trim().is_empty() { Err(BadValue::because("empty")) } else { Ok(text.to_owned()) }
+}
+
 #[derive(Clone, Debug, Subcommand)]
 enum Command {
     /// Show the agent's status
@@ -118,6 +124,7 @@ enum Command {
     /// Show or set the threshold: how long a call must take to be recorded
     Threshold {
         /// A duration like 5ms, or one for some methods, like com.shop.dao.*:20ms
+        #[arg(value_parser = given)]
         value: Option<String>,
     },
     /// Show the methods with the most self time
@@ -135,7 +142,7 @@ enum Command {
     /// Show calls in progress that have run for at least TIME, with their callers and callees
     Inflight {
         /// A duration like 2s, or a number of milliseconds
-        #[arg(default_value = "1000", value_name = "TIME")]
+        #[arg(value_parser = given, default_value = "1000", value_name = "TIME")]
         time: String,
     },
     /// Show what threads do: their state, CPU time, and the call that they are in
@@ -143,39 +150,46 @@ enum Command {
     /// Show what has become of methods: instrumented, throttled, muted, excluded and so on
     Methods {
         /// A class, a method, or a pattern like com.shop.util.*
+        #[arg(value_parser = given)]
         pattern: String,
     },
     /// Mute the methods that a pattern names, or show what is muted
     Mute {
         /// A pattern like com.shop.util.*
+        #[arg(value_parser = given)]
         pattern: Option<String>,
     },
     /// Measure the methods that a pattern names again
     Unmute {
         /// A pattern like com.shop.util.*
+        #[arg(value_parser = given)]
         pattern: String,
     },
     /// Show which methods are throttled, or set the overhead budget
     Overhead {
         /// A share of the process's CPU time, like 2%, or off
+        #[arg(value_parser = given)]
         value: Option<String>,
     },
     /// Show whether allocations are sampled, or sample them from now on
     Alloc {
         /// How many bytes are between two samples, like 512k, or off
+        #[arg(value_parser = given)]
         value: Option<String>,
     },
     /// Show which methods are traced, or take the stack of one in N of their calls
     Trace {
         /// A method, or a pattern like com.shop.Order.*
+        #[arg(value_parser = given)]
         pattern: Option<String>,
         /// One in how many calls
-        #[arg(value_name = "N")]
+        #[arg(value_parser = given, value_name = "N")]
         every: Option<String>,
     },
     /// Trace these methods no more, or none
     Untrace {
         /// A pattern like com.shop.Order.*
+        #[arg(value_parser = given)]
         pattern: Option<String>,
     },
     /// Record the slow requests of an endpoint for some minutes with their calls, or end such a task

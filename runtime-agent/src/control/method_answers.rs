@@ -72,6 +72,10 @@ pub(super) fn add_top(answer: &mut Answer, top: &Hottest, names: &[(Method, bool
             }),
         ));
     }
+    if names.iter().any(|(_, was_throttled)| *was_throttled) {
+        answer
+            .line("+", "more calls, not counted: the method was throttled for a time in this run");
+    }
     answer.value("methods", methods);
     if let Some(sampled) = &top.sampled {
         add_sampled(answer, sampled);

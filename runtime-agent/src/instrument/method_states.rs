@@ -32,7 +32,7 @@ pub(crate) struct MethodStates {
     pub more_others: usize,
     /// Classes that could not be retransformed yet.
     pub postponed: Vec<Postponed>,
-    /// If the pattern is one name and nothing has it: simple names of classes and methods that are like it.
+    /// If nothing has the pattern's name: names of classes and methods that are like it, simple ones if it is simple.
     pub nearest: Vec<String>,
     /// If the pattern is a class of which something is known and no method of it: instrumented methods with similar
     /// names.
@@ -62,16 +62,24 @@ impl MethodStates {
         if !of_longer.is_empty() {
             return of_longer;
         }
+        let wanted = pattern.as_str();
+        let dots = |name: &str| name.matches('.').count();
+        let last_part = wanted.rsplit('.').next().unwrap_or_default();
         let mut names = BTreeSet::new();
-        if !pattern.as_str().contains('.') {
-            of.methods.for_each(between, |_, method| {
-                let class = method.class.name.rsplit(['.', '$']).next().unwrap_or_default();
-                let near =
-                    [class, &method.name].into_iter().filter(|n| how_near(pattern.as_str(), n) > 0);
-                names.extend(near.map(str::to_owned));
-            });
-        }
-        Self { nearest: similar(pattern.as_str(), names), ..states }
+        of.methods.for_each(between, |_, Method { class, name, .. }| {
+            let (class, method) = if dots(wanted) == 0 {
+                let class = class.name.rsplit(['.', '$']).next().unwrap_or_default();
+                (class.to_owned(), name.clone())
+            } else {
+                (class.name.clone(), format!("{}.{name}", class.name))
+            };
+            let is_near = |name: &String| {
+                let is_like = dots(name) == dots(wanted) && how_near(wanted, name) > 0;
+                is_like && name.rsplit('.').next().is_some_and(|last| how_near(last_part, last) > 0)
+            };
+            names.extend([class, method].into_iter().filter(is_near));
+        });
+        Self { nearest: similar(wanted, names), ..states }
     }
 
     fn find_named(pattern: &Pattern, of: &Sources<'_>, between: impl FnMut()) -> Self {
