@@ -389,6 +389,8 @@ fn the_command_succeeds_only_if_the_agent_says_so() {
             assert!(message.contains("': empty\n"), "{message}");
         }
     }
+    let output = tprofiler(&["task", "--endpoint", "orders", "--methods", ""]);
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
     // Nobody listens there, but the notation is valid.
     let output = tprofiler(&["status", "--addr", &format!("[::1]:{nobody}")]);
     assert_eq!(output.status.code(), Some(1), "{output:?}");

@@ -9,9 +9,11 @@ use log_format::writer::is_unprintable;
 
 use super::endpoints::Endpoints;
 
-/// Refuses what would be two words in the line for the agent.
+/// Refuses what would be two words in the line for the agent, or none.
 fn word(text: &str) -> Result<String, BadValue> {
-    if text.contains(|c: char| is_unprintable(c) || c.is_whitespace()) {
+    if text.is_empty() {
+        Err(BadValue::because("empty"))
+    } else if text.contains(|c: char| is_unprintable(c) || c.is_whitespace()) {
         Err(BadValue::because("must have no spaces"))
     } else {
         Ok(text.to_owned())

@@ -62,6 +62,9 @@ impl MethodStates {
         if !of_longer.is_empty() {
             return of_longer;
         }
+        if states.similar.is_some() {
+            return states;
+        }
         let wanted = pattern.as_str();
         let dots = |name: &str| name.matches('.').count();
         let last_part = wanted.rsplit('.').next().unwrap_or_default();

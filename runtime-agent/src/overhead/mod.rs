@@ -38,8 +38,8 @@ const TARGET: f64 = 0.5;
 const FIRST_TARGET: f64 = TARGET / 20.0;
 /// In the first wave, methods are interpreted, and take several times as long themselves.
 const INTERPRETED: f64 = 5.0;
-/// With so many throttled methods or fewer, what fits into the budget comes back at the end of the first wave. With more,
-/// most of it would be throttled again when it is compiled, and discards of a large program's code cost most.
+/// With so many throttled methods or fewer, those that would fit into the budget are not compiled out after the first
+/// wave, so they can come back. With more, their guards cost too much.
 const SMALL_PROGRAM: usize = 100;
 /// Share of the budget that is always left for methods that are neither needed nor worth it, whatever the agent itself
 /// and the others cost. In a process that is nearly idle, that can be all of it.
@@ -220,17 +220,18 @@ impl Overhead {
 
     /// The methods to compile out now, if compiled code is to be discarded. They have ids below `end`.
     pub(crate) fn compile_out(&mut self, now_ns: u64, end: MethodId) -> Option<Vec<MethodId>> {
-        let is_small_first = self.waves.is_first() && self.throttled.len() <= SMALL_PROGRAM;
+        let is_small_first = !self.waves.has_discarded() && self.throttled.len() <= SMALL_PROGRAM;
         let mut guarded: Vec<MethodId> = self.returnable().filter(|id| *id < end).collect();
         let calls_per_s = guarded.iter().filter_map(|id| Some(self.throttled.get(id)?.calls_per_s));
         if !self.waves.discards(now_ns, calls_per_s.sum()) {
             return None;
         }
         if is_small_first {
-            let back = self.fitting(u64::MAX);
-            guarded.retain(|id| !back.contains(id));
-            let left = self.throttled.iter_mut().filter(|(id, _)| back.contains(id));
-            left.for_each(|(_, left)| left.since_ns = 0);
+            let fitting = self.fitting(u64::MAX);
+            guarded.retain(|id| !fitting.contains(id));
+            if guarded.is_empty() {
+                return None;
+            }
         }
         self.set_compiled_out(&guarded, true);
         Some(guarded)
@@ -254,7 +255,8 @@ impl Overhead {
         }
         let target_ns = if is_first { FIRST_TARGET * budget_ns } else { TARGET * room_ns };
         let mut throttled = self.throttle(candidates, target_ns, period);
-        let calls_per_s = throttled.iter().map(|(_, left)| left.calls_per_s).sum();
+        let can_go = throttled.iter().filter(|(id, _)| *id < end);
+        let calls_per_s = can_go.map(|(_, left)| left.calls_per_s).sum();
         let is_compiled_out = self.waves.add(period.now_ns, calls_per_s);
         for (id, left) in &mut throttled {
             left.is_compiled_out = is_compiled_out && *id < end;

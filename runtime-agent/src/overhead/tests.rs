@@ -33,6 +33,8 @@ struct Program {
     outermost: u64,
     /// How often compiled code was discarded.
     discarded: u32,
+    /// The first id that cannot be compiled out.
+    end: u32,
 }
 
 impl Program {
@@ -48,6 +50,7 @@ impl Program {
             times: 3,
             outermost: 1,
             discarded: 0,
+            end: 10_000,
         }
     }
 
@@ -69,9 +72,9 @@ impl Program {
         let calls: u64 = methods.values().map(|did| did.calls).sum();
         let sampled = SampledProbes { probes_ns: calls * 25 * self.times, all_ns: self.cpu_ns };
         let period = Period { now_ns, unix_ns, length_ns: S, cpu_ns, own_ns, sampled, methods };
-        let throttled = self.overhead.judge(&period, MethodId::new(10_000));
+        let throttled = self.overhead.judge(&period, MethodId::new(self.end));
         self.overhead.add_throttled(&throttled);
-        let compiled_out = self.overhead.compile_out(self.now_ns, MethodId::new(10_000));
+        let compiled_out = self.overhead.compile_out(self.now_ns, MethodId::new(self.end));
         self.discarded += u32::from(compiled_out.is_some());
         numbers(throttled.into_iter().map(|(id, _)| id).collect())
     }
@@ -185,7 +188,7 @@ fn a_recursion_is_not_needed_for_one_wait() {
     program.outermost = 0;
     program.methods.insert(4, (1_000_000, 10, 3_000_000_000));
     program.seconds(5);
-    assert_eq!(program.throttled(), [3, 4, 5]);
+    assert_eq!(program.throttled(), [2, 3, 4, 5]);
 }
 
 #[test]
@@ -235,17 +238,40 @@ fn what_the_first_wave_throttles_is_compiled_out() {
 
 /// The first wave throttles more than is necessary, because the program may become faster.
 #[test]
-fn what_fits_comes_back_at_the_end_of_the_first_wave_of_a_small_program() {
+fn what_fits_comes_back_after_the_first_wave_of_a_small_program() {
     let mut program = service();
     assert_eq!(program.second(), [4, 3, 5, 2]);
-    assert_eq!((program.seconds(1), program.seconds(1)), (vec![], vec![2]));
+    assert_eq!(program.seconds(3), NONE);
     assert_eq!(program.compiled_out(&[2, 3, 4, 5]), [3, 4, 5]);
+    assert_eq!((program.seconds(56), program.seconds(1)), (vec![], vec![2]));
+    // If all fit, no code is discarded.
+    let mut program = service();
+    program.methods.retain(|id, _| [1, 2].contains(id));
+    program.cpu_ns = S / 20;
+    assert_eq!(program.second(), [2, 1]);
+    program.cpu_ns = S;
+    program.seconds(10);
+    assert_eq!((program.discarded, program.compiled_out(&[1, 2])), (0, vec![]));
     // Of a large one, most would be throttled again.
     let mut program = service();
     program.methods.extend((100..200).map(|id| (id, (20_000, 20, 0))));
     program.second();
     assert_eq!(program.seconds(5), NONE);
     assert!(program.compiled_out(&[2, 3, 4, 5]).contains(&2));
+}
+
+/// Where nothing can be compiled out, because probes are plain.
+#[test]
+fn the_first_wave_ends_without_a_discard_too() {
+    let mut program = service();
+    program.end = 0;
+    assert_eq!(program.second(), [4, 3, 5, 2]);
+    program.seconds(5);
+    // 3% of the time; the first wave would leave a twentieth of a percent.
+    program.methods = (10..50).map(|id| (id, (10_000, 20, 0))).collect();
+    let throttled = program.second().len();
+    assert!((20..30).contains(&throttled), "{throttled}");
+    assert_eq!(program.discarded, 0);
 }
 
 /// Guards of methods that are called often cost too much, whenever they come; a discard of compiled code does too.

@@ -36,6 +36,8 @@ pub(super) struct Waves {
     began_ns: Option<u64>,
     /// When methods of this wave were first throttled, and last.
     throttled_ns: Option<(u64, u64)>,
+    /// The first wave is over.
+    has_ended: bool,
     discards: u32,
     discarded_ns: u64,
     /// Calls a second of methods that were compiled out since then. Code that was compiled before that has their guards.
@@ -58,9 +60,14 @@ impl Waves {
         self.throttled_ns.is_some() || self.is_early(now_ns)
     }
 
-    /// Whether compiled code has not been discarded yet.
+    /// Whether compiled code has been discarded.
+    pub(super) fn has_discarded(&self) -> bool {
+        self.discards > 0
+    }
+
+    /// Whether the first wave is not over yet.
     pub(super) fn is_first(&self) -> bool {
-        self.discards == 0
+        !self.has_ended
     }
 
     /// Methods with so many calls a second were throttled. Returns whether code is being compiled again, so that they can
@@ -80,6 +87,7 @@ impl Waves {
             |(first_ns, last_ns)| now_ns >= last_ns + QUIET_NS || now_ns >= first_ns + LONGEST_NS;
         if self.throttled_ns.is_some_and(is_over) {
             self.throttled_ns = None;
+            self.has_ended = true;
         }
         let (least, wait_ns) = match self.discards {
             0 => (1, 0),
