@@ -280,10 +280,11 @@ impl Overhead {
         };
         let costs: Vec<Cost> = measured.into_iter().map(cost).collect();
         let cpu_ns = period.budgeted_cpu_ns();
-        let cost_ns = sum_ns(&costs) + as_f64(period.own_ns);
+        let probes_ns = sum_ns(&costs);
+        let cost_ns = probes_ns + as_f64(period.own_ns);
         self.cost_ns = as_u64(cost_ns).min(period.cpu_ns);
         self.share = (cost_ns / cpu_ns).min(1.0);
-        self.probes_share = (sum_ns(&costs) / cpu_ns).min(1.0);
+        self.probes_share = (probes_ns / cpu_ns).min(1.0);
         self.cpu_rate = cpu_ns / period.seconds();
         costs
     }
