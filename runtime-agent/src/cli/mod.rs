@@ -16,6 +16,7 @@ pub mod run_agent;
 mod target;
 mod task;
 mod trigger;
+mod values;
 
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -25,7 +26,6 @@ use std::process::ExitCode;
 use clap::error::ErrorKind as ArgumentErrorKind;
 use clap::{Arg, ArgAction, CommandFactory, FromArgMatches, Parser, Subcommand, value_parser};
 
-use log_format::error::BadValue;
 use log_format::writer::is_unprintable;
 
 use self::attach::AttachArguments;
@@ -35,6 +35,7 @@ use self::failure::{Failure, failed};
 use self::profile::ProfileArguments;
 use self::target::{Target, default_address};
 use self::task::TaskArguments;
+use self::values::{address, given};
 use crate::control::token::Token;
 
 /// Talk to the profiling agent in a running JVM.
@@ -89,26 +90,6 @@ fn command_line() -> clap::Command {
     ["analyze", "attach", "list", "profile", "skywalking"]
         .into_iter()
         .fold(Arguments::command(), |line, name| line.mut_subcommand(name, without))
-}
-
-/// Checks the form of an address. Whether the host exists, the connection will show.
-fn address(text: &str) -> Result<String, BadValue> {
-    let is_address = text.rsplit_once(':').is_some_and(|(host, port)| {
-        // In an IPv6 address without brackets, the port is ambiguous.
-        let is_host = !host.contains(':') || host.starts_with('[') && host.ends_with(']');
-        !host.is_empty() && is_host && port.parse::<u16>().is_ok_and(|port| port > 0)
-    });
-    if is_address {
-        Ok(text.to_owned())
-    } else {
-        Err(BadValue::because("not HOST:PORT, as in 127.0.0.1:50000"))
-    }
-}
-
-/// A value with something in it. An empty variable of a script would otherwise be a command without a value: `untrace ''`
-/// would end all traces.
-fn given(text: &str) -> Result<String, BadValue> {
-    if text.trim().is_empty() { Err(BadValue::because("empty")) } else { Ok(text.to_owned()) }
 }
 
 #[derive(Clone, Debug, Subcommand)]

@@ -8,17 +8,7 @@ use log_format::pattern::Pattern;
 use log_format::writer::is_unprintable;
 
 use super::endpoints::Endpoints;
-
-/// Refuses what would be two words in the line for the agent, or none.
-fn word(text: &str) -> Result<String, BadValue> {
-    if text.is_empty() {
-        Err(BadValue::because("empty"))
-    } else if text.contains(|c: char| is_unprintable(c) || c.is_whitespace()) {
-        Err(BadValue::because("must have no spaces"))
-    } else {
-        Ok(text.to_owned())
-    }
-}
+use super::values::word;
 
 #[derive(Clone, Debug, Args)]
 pub(super) struct TaskArguments {
