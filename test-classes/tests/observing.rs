@@ -363,7 +363,7 @@ fn options_and_every_answer_are_there_for_programs() {
     assert_eq!(program.end().status, Some(0));
 }
 
-/// Patterns that name nothing are told what they may have meant.
+/// For a pattern that names nothing, the answer has the nearest names.
 fn expect_hints(jdk: &Jdk, port: u16) {
     for (pattern, hint) in [
         (
