@@ -189,8 +189,8 @@ fn what_turns_slow_is_measured_again() {
     });
 }
 
-/// While threads wait for a processor, any call may look slow. That makes no method worth its probes. The agent's own work
-/// does not grow with calls. In a JVM that got an eighth of a processor, it was nearly all of 2.8 to 4.8%.
+/// While threads wait for a processor, any call may look slow. That makes no method worth its probes. Runs alone: in
+/// a JVM that gets an eighth of a processor, the agent's own work, which no throttling changes, is 3 to 5%.
 #[test]
 fn beside_a_busy_program_the_budget_is_kept_to_as_well() {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -210,8 +210,12 @@ fn beside_a_busy_program_the_budget_is_kept_to_as_well() {
         wait_until("the budget is kept to", || {
             let status = status();
             status["methods_throttled"].as_u64() > Some(0)
-                && status["overhead_of_probes"].as_f64() < Some(0.02)
+                && status["overhead_estimated"].as_f64() < Some(0.02)
         });
+        let status = status();
+        let share = |name: &str| status[name].as_f64().expect("a share");
+        let (probes, all) = (share("overhead_of_probes"), share("overhead_estimated"));
+        assert!(0.0 < probes && probes < all, "{jdk}: {status}");
         let states = ask(port, &["methods", "workloads.Shop.order"]);
         assert_eq!(states["methods"][0]["state"], "instrumented", "{jdk}: {states}");
     }
