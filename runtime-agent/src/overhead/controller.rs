@@ -40,6 +40,8 @@ const TIMES_READING: u64 = 200;
 const LONGEST_PERIOD_NS: u64 = 5 * PERIOD_NS;
 /// How often waiting in throttled methods is looked for.
 const WAITS_NS: u64 = 10 * PERIOD_NS;
+/// How long the JVM is left alone after it refused to discard code.
+const REFUSED_NS: u64 = 60 * PERIOD_NS;
 /// If this can be compiled out, methods can.
 const FIRST_ID: MethodId = MethodId::new(1);
 
@@ -49,6 +51,8 @@ pub(crate) struct OverheadController {
     calibration: Calibration,
     /// Probes of an earlier attachment have been compiled out.
     has_cleaned: bool,
+    /// When the JVM may be asked for a discard again after it refused one.
+    refused_until_ns: u64,
     /// When the period began; `None` while nothing is recorded.
     began: Option<Reading>,
     length_ns: u64,
@@ -110,8 +114,8 @@ impl Reading {
             unix_ns: self.now.unix_ns,
             length_ns,
             cpu_ns,
-            own_ns: self.agent_cpu_ns.saturating_sub(began.agent_cpu_ns)
-                + as_u64(paused_ns + lost_ns),
+            own_ns: self.agent_cpu_ns.saturating_sub(began.agent_cpu_ns) + as_u64(lost_ns),
+            paused_ns: as_u64(paused_ns),
             sampled: self.sampled.since(began.sampled),
             methods,
         }
@@ -124,6 +128,7 @@ impl OverheadController {
             overhead: Overhead::new(budget, FIRST_GUESS_NS),
             calibration: Calibration::default(),
             has_cleaned: false,
+            refused_until_ns: 0,
             began: None,
             length_ns: SHORT_PERIOD_NS,
             run_delay: RunDelay::default(),
@@ -178,7 +183,9 @@ impl OverheadController {
         self.judge(began, parts);
         let mut again = self.overhead.fitting(now.monotonic_ns);
         again.extend(self.turned_slow(now, parts.recorder));
-        again.extend(self.overhead.throttled().keys().filter(|id| traced::is_traced(**id)));
+        if now.monotonic_ns >= self.refused_until_ns {
+            again.extend(self.overhead.throttled().keys().filter(|id| traced::is_traced(**id)));
+        }
         again.sort_unstable();
         again.dedup();
         if !again.is_empty()
@@ -239,22 +246,45 @@ impl OverheadController {
         if !throttled.is_empty() {
             self.throttle(throttled, parts);
         }
+        self.compile_out(period.now_ns, end, parts);
+    }
+
+    /// Compiles out what is due. Only methods with ids below `end` can be.
+    fn compile_out(&mut self, now_ns: u64, end: MethodId, parts: &mut Parts<'_>) {
+        let throttled = self.overhead.compile_out(now_ns, end);
         // Running loops keep the probes of an earlier attachment, and a closed guard costs a tiny loop a quarter.
-        let cleans = !self.has_cleaned && self.overhead.can_clean(period.now_ns) && end > FIRST_ID;
-        self.has_cleaned |= cleans;
+        let can_discard = end > FIRST_ID && now_ns >= self.refused_until_ns;
+        let cleans = !self.has_cleaned && !self.overhead.is_busy(now_ns) && can_discard;
         let stale: Vec<MethodId> = parts.guards.stale().filter(|_| cleans).collect();
-        let throttled = self.overhead.compile_out(period.now_ns, end);
-        if stale.is_empty() && throttled.is_none() {
-            return;
+        let throttled = match throttled {
+            None if stale.is_empty() => return,
+            throttled => throttled.unwrap_or_default(),
+        };
+        match self.discard(stale.iter().chain(&throttled), true, parts) {
+            Ok(()) => self.has_cleaned |= cleans,
+            Err(error) => {
+                message!("{error}; throttled methods are slower than they could be");
+                self.overhead.keep_guards(&throttled);
+            }
         }
-        let throttled = throttled.unwrap_or_default();
+    }
+
+    /// Compiles methods out, or no more. For that, discards all code that was compiled with probes.
+    ///
+    /// # Errors
+    /// The JVM refuses it. Nothing has changed then.
+    fn discard<'i>(
+        &mut self,
+        ids: impl Iterator<Item = &'i MethodId> + Clone,
+        is_out: bool,
+        parts: &Parts<'_>,
+    ) -> Result<(), JvmError> {
         let Parts { probe_class, jni, .. } = parts;
-        probe_class.compile_out(jni, stale.into_iter().chain(throttled.iter().copied()), true);
-        if let Err(error) = probe_class.renew_compiled(jni) {
-            message!("{error}; throttled methods are slower than they could be");
-            probe_class.compile_out(jni, throttled.iter().copied(), false);
-            self.overhead.keep_guards(&throttled);
-        }
+        probe_class.compile_out(jni, ids.clone().copied(), is_out);
+        probe_class.renew_compiled(jni).inspect_err(|_| {
+            probe_class.compile_out(jni, ids.copied(), !is_out);
+            self.refused_until_ns = Now::read().monotonic_ns + REFUSED_NS;
+        })
     }
 
     /// Throttles methods from now on.
@@ -283,18 +313,15 @@ impl OverheadController {
     ) -> Result<(), JvmError> {
         let compiled_out = self.overhead.compiled_out(ids);
         if !compiled_out.is_empty() {
-            parts.probe_class.compile_out(parts.jni, compiled_out.iter().copied(), false);
-            parts.probe_class.renew_compiled(parts.jni).inspect_err(|_| {
-                parts.probe_class.compile_out(parts.jni, compiled_out.iter().copied(), true);
-            })?;
+            self.discard(compiled_out.iter(), false, parts)?;
             self.overhead.keep_guards(&compiled_out);
         }
         // The guard opens only now, when no compiled code is left that would count only some of the calls.
         parts.guards.set(ClosedReason::Throttled, ids, false, parts.probe_class, parts.jni)?;
         self.overhead.measured_again(ids);
         parts.recorder.measure_again(ids);
-        // They are judged by a whole period.
-        self.begin_period(parts);
+        // They are judged by a whole period, which begins when recording goes on.
+        self.began = None;
         self.length_ns = PERIOD_NS;
         Ok(())
     }

@@ -110,8 +110,9 @@ pub(crate) struct Overhead {
     /// Measured methods that had slow calls.
     worth: HashMap<MethodId, Worth>,
     waves: Waves,
-    /// CPU time of the last period, in nanoseconds a second.
+    /// CPU time of the last period, in nanoseconds a second, and how much more of it probes may cost.
     cpu_rate: f64,
+    free_rate: f64,
     /// What the profiler cost in it, and the share of the CPU time that the budget is held against.
     cost_ns: u64,
     share: f64,
@@ -129,6 +130,7 @@ impl Overhead {
             worth: HashMap::new(),
             waves: Waves::default(),
             cpu_rate: 1.0,
+            free_rate: 0.0,
             cost_ns: 0,
             share: 0.0,
             probes_share: 0.0,
@@ -149,9 +151,10 @@ impl Overhead {
         self.budget = budget;
     }
 
-    /// All methods are measured again, so what is throttled next is a first wave.
+    /// All methods are measured again after a long time, so what is throttled next is a first wave.
     pub(crate) fn begin_again(&mut self) {
         self.waves = Waves::default();
+        self.before.values_mut().for_each(|times| *times = 0);
     }
 
     /// Methods are throttled from now on.
@@ -213,11 +216,6 @@ impl Overhead {
         self.waves.is_busy(now_ns)
     }
 
-    /// Whether the program has begun long enough ago for a discard of compiled code.
-    pub(crate) fn can_clean(&self, now_ns: u64) -> bool {
-        !self.waves.is_early(now_ns)
-    }
-
     /// The methods to compile out now, if compiled code is to be discarded. They have ids below `end`.
     pub(crate) fn compile_out(&mut self, now_ns: u64, end: MethodId) -> Option<Vec<MethodId>> {
         let is_small_first = !self.waves.has_discarded() && self.throttled.len() <= SMALL_PROGRAM;
@@ -244,20 +242,23 @@ impl Overhead {
         let costs = self.measure(period);
         let Some(budget) = self.budget else { return Vec::new() };
         self.weigh(&costs, period.seconds());
-        let is_first = self.waves.is_first();
-        let worth_it = budget.of_one() / if is_first { INTERPRETED } else { 1.0 };
+        let is_strict = self.waves.is_strict(period.now_ns, self.probes_share / budget.of_one());
+        let worth_it = budget.of_one() / if is_strict { INTERPRETED } else { 1.0 };
         let (candidates, stays_ns) = self.candidates(costs, worth_it);
         let budget_ns = budget.of_one() * period.budgeted_cpu_ns();
+        // A pause is over, whatever is throttled for it.
         let room_ns = budget_ns - stays_ns - as_f64(period.own_ns);
         let room_ns = room_ns.max(LEAST_ROOM * budget_ns);
-        if sum_ns(&candidates) <= room_ns {
+        let candidates_ns = sum_ns(&candidates);
+        self.free_rate = (TARGET * room_ns - candidates_ns) / period.seconds();
+        if candidates_ns <= room_ns {
             return Vec::new();
         }
-        let target_ns = if is_first { FIRST_TARGET * budget_ns } else { TARGET * room_ns };
+        let target_ns = if is_strict { FIRST_TARGET * budget_ns } else { TARGET * room_ns };
         let mut throttled = self.throttle(candidates, target_ns, period);
         let can_go = throttled.iter().filter(|(id, _)| *id < end);
         let calls_per_s = can_go.map(|(_, left)| left.calls_per_s).sum();
-        let is_compiled_out = self.waves.add(period.now_ns, calls_per_s);
+        let is_compiled_out = self.waves.add(period.now_ns, calls_per_s, is_strict);
         for (id, left) in &mut throttled {
             left.is_compiled_out = is_compiled_out && *id < end;
         }
@@ -281,7 +282,7 @@ impl Overhead {
         let costs: Vec<Cost> = measured.into_iter().map(cost).collect();
         let cpu_ns = period.budgeted_cpu_ns();
         let probes_ns = sum_ns(&costs);
-        let cost_ns = probes_ns + as_f64(period.own_ns);
+        let cost_ns = probes_ns + as_f64(period.own_ns + period.paused_ns);
         self.cost_ns = as_u64(cost_ns).min(period.cpu_ns);
         self.share = (cost_ns / cpu_ns).min(1.0);
         self.probes_share = (probes_ns / cpu_ns).min(1.0);

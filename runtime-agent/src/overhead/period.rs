@@ -43,9 +43,10 @@ pub(crate) struct Period {
     pub length_ns: u64,
     /// The process's CPU time.
     pub cpu_ns: u64,
-    /// What the profiler cost besides its probes: the agent thread's CPU time, and CPU time that the process lost to
-    /// pauses.
+    /// What the profiler cost besides its probes: the agent thread's CPU time, and that of lost calls.
     pub own_ns: u64,
+    /// CPU time that the process lost to pauses.
+    pub paused_ns: u64,
     pub sampled: SampledProbes,
     pub methods: HashMap<MethodId, Recent>,
 }

@@ -4,9 +4,8 @@
 use log_format::ids::MethodId;
 
 use super::period::{SECOND_NS, as_f64};
-use super::{NEEDED, Overhead, TARGET, Throttled};
+use super::{NEEDED, Overhead, Throttled};
 use crate::drain::waited::Waits;
-use crate::options::CpuShare;
 
 /// How long a method waits before it comes back; twice as long each time.
 const FIRST_WAIT_NS: u64 = 60 * SECOND_NS;
@@ -33,8 +32,7 @@ impl Overhead {
 
     /// The methods to measure again now, because they fit into the budget: first those that cost least.
     pub(crate) fn fitting(&self, now_ns: u64) -> Vec<MethodId> {
-        let mut room_ns =
-            (TARGET * self.budget.map_or(0.0, CpuShare::of_one) - self.share) * self.cpu_rate;
+        let mut room_ns = self.free_rate;
         let has_waited = |id: &MethodId| {
             self.throttled.get(id).is_some_and(|left| left.since_ns + wait_ns(left.times) <= now_ns)
         };

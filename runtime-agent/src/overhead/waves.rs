@@ -16,10 +16,11 @@ use super::period::SECOND_NS;
 /// is throttled is by then.
 const QUIET_NS: u64 = 2 * SECOND_NS;
 const LONGEST_NS: u64 = 20 * SECOND_NS;
-/// Methods with guards may be called so often a second in all; in the first wave not at all, because it finds the hottest.
-/// Guards of 131 methods of Lucene with 130,000 calls a second cost nothing that could be measured, those of 50 of H2
-/// with over a million 7%, and a discard costs some seconds.
+/// Methods with guards may be called so often a second in all. Guards of 131 methods of Lucene with 130,000 calls a
+/// second cost nothing that could be measured, those of 50 of H2 with over a million 7%, and a discard costs some seconds.
 const LEAST_CALLS_PER_S: u64 = 1_000_000;
+/// The same after a strict wave: the methods were counted while they were interpreted, and are called more often soon.
+const LEAST_STRICT_CALLS_PER_S: u64 = LEAST_CALLS_PER_S / 20;
 /// How long after a discard the next one may come; twice as long each time.
 const FIRST_WAIT_NS: u64 = 10 * SECOND_NS;
 const LONGEST_WAIT_NS: u64 = 3_600 * SECOND_NS;
@@ -28,6 +29,9 @@ const COMPILED_NS: u64 = 10 * SECOND_NS;
 /// A wave often comes so soon after the beginning of recording. Methods that are not throttled before they are compiled
 /// cost more, so periods are short until then.
 const EARLY_NS: u64 = 10 * SECOND_NS;
+/// A program that gets its first load costs more than this many times the budget at once. One that has been compiled
+/// for long, and grows, does not.
+const FAR: f64 = 2.0;
 
 /// The current wave, and when compiled code was discarded.
 #[derive(Debug, Default)]
@@ -38,6 +42,8 @@ pub(super) struct Waves {
     throttled_ns: Option<(u64, u64)>,
     /// The first wave is over.
     has_ended: bool,
+    /// It was one of a program that is not compiled yet.
+    was_strict: bool,
     discards: u32,
     discarded_ns: u64,
     /// Calls a second of methods that were compiled out since then. Code that was compiled before that has their guards.
@@ -65,14 +71,17 @@ impl Waves {
         self.discards > 0
     }
 
-    /// Whether the first wave is not over yet.
-    pub(super) fn is_first(&self) -> bool {
-        !self.has_ended
+    /// Whether what is throttled now belongs to a program that is not compiled yet: in the first wave, if it comes early
+    /// or probes cost far more than the budget.
+    pub(super) fn is_strict(&self, now_ns: u64, times_budget: f64) -> bool {
+        let least = if self.is_early(now_ns) { 1.0 } else { FAR };
+        !self.has_ended && (self.was_strict || times_budget > least)
     }
 
     /// Methods with so many calls a second were throttled. Returns whether code is being compiled again, so that they can
     /// be compiled out at once.
-    pub(super) fn add(&mut self, now_ns: u64, calls_per_s: u64) -> bool {
+    pub(super) fn add(&mut self, now_ns: u64, calls_per_s: u64, is_strict: bool) -> bool {
+        self.was_strict |= is_strict;
         let (_, last_ns) = self.throttled_ns.get_or_insert((now_ns, now_ns));
         *last_ns = now_ns;
         let is_late = self.discards > 0 && now_ns < self.discarded_ns + COMPILED_NS;
@@ -90,7 +99,8 @@ impl Waves {
             self.has_ended = true;
         }
         let (least, wait_ns) = match self.discards {
-            0 => (1, 0),
+            0 if self.was_strict => (LEAST_STRICT_CALLS_PER_S, 0),
+            0 => (LEAST_CALLS_PER_S, 0),
             times => {
                 (LEAST_CALLS_PER_S, (FIRST_WAIT_NS << (times - 1).min(16)).min(LONGEST_WAIT_NS))
             }

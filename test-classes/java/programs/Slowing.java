@@ -5,7 +5,7 @@ import java.io.InputStreamReader;
 
 /**
  * A method that is called often, and turns slow: reads {@code fast} or {@code slow} from its stdin, a line each, and
- * answers each with a line. With {@code first}, another method is called often. It ends with its stdin.
+ * answers each with a line. With {@code first}, another method is called more often. It ends with its stdin.
  */
 public final class Slowing {
     private static volatile String mode = "idle";
@@ -29,7 +29,7 @@ public final class Slowing {
             while (true) {
                 boolean slow = mode.equals("slow");
                 if (mode.equals("first")) {
-                    for (int i = 0; i < 1_000; i++) {
+                    for (int i = 0; i < 20_000; i++) {
                         sum += first(i);
                     }
                 }

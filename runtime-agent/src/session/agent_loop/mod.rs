@@ -514,10 +514,10 @@ impl<'j> AgentLoop<'j> {
         }
         if self.recording.put_guard_back()? {
             // All code with probes was discarded, so throttled methods can be measured again at no further cost.
-            self.cost.overhead.begin_again();
             let throttled: Vec<MethodId> = self.cost.overhead.throttled().keys().copied().collect();
             let (cost, mut parts) = self.cost_control();
             cost.measure_again(&throttled, &mut parts)?;
+            cost.overhead.begin_again();
         }
         if self.recording.turn_on(|| self.recorder.begin_recording())
             && let Some(sampler) = &mut self.sampler
