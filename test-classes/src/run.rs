@@ -52,8 +52,19 @@ pub struct Running {
     stderr: Option<JoinHandle<String>>,
 }
 
+/// Whether these options may instrument classes of the JDK. The JVM verifies those only if it is told to; then it cannot
+/// use its archive of them, and needs twice the time to start.
+fn may_include_jdk(options: &str) -> bool {
+    let is_jdk = |include: &str| {
+        let first = include.split('.').next().unwrap_or_default();
+        ["java", "javax", "jdk", "sun", "**"].contains(&first) || include.starts_with("com.sun")
+    };
+    options.contains("config=")
+        || options.split(',').filter_map(|option| option.strip_prefix("include=")).any(is_jdk)
+}
+
 impl Java {
-    /// The java command of a runtime, with every class verified.
+    /// The java command of a runtime. The JVM verifies the classes of programs.
     pub fn new(jdk: &Jdk) -> Self {
         Self::with(jdk, Command::new(jdk.command("java")))
     }
@@ -121,7 +132,7 @@ impl Java {
         // The JVM's message about these variables would mix with the program's output.
         command.env_remove("JAVA_TOOL_OPTIONS").env_remove("JDK_JAVA_OPTIONS");
         command.env_remove("TPROFILER_OPTS");
-        command.args(["-Xverify:all", "-XX:-UsePerfData"]);
+        command.arg("-XX:-UsePerfData");
         let library = artifacts().agent.clone();
         Self { command, what: jdk.to_string(), stderr: None, library, jar: None }
     }
@@ -157,11 +168,12 @@ impl Java {
             all += &format!(",probe={form}");
         }
         let options = all;
-        match &self.jar {
-            None => self.arg(format!("-agentpath:{agent}={options}")),
+        let this = if may_include_jdk(&options) { self.arg("-Xverify:all") } else { self };
+        match &this.jar {
+            None => this.arg(format!("-agentpath:{agent}={options}")),
             Some(jar) => {
                 let agent = format!("-javaagent:{}={options}", jar.display());
-                self.arg(agent)
+                this.arg(agent)
             }
         }
     }

@@ -61,11 +61,11 @@ fn make(jdk: &Jdk, arguments: &[&str], file: &Path) {
     assert!(file.exists(), "{jdk} {arguments:?}: {}", String::from_utf8_lossy(&text));
 }
 
-/// Runs the truth programs from a jar, with classes from an archive. `-Xverify:all` would reject the archive.
+/// Runs the truth programs from a jar, with classes from an archive.
 fn with_archive(jdk: &Jdk, what: &str, jar: &Path, options: &[&str]) {
     let log = tempfile::NamedTempFile::new().expect("a temporary file");
     let log_option = format!("-Xlog:class+load:file={}", log.path().display());
-    let java = || Java::new(jdk).arg("-Xverify:remote").args(options).arg(&log_option);
+    let java = || Java::new(jdk).args(options).arg(&log_option);
     same_as_plain(&format!("{jdk}, {what}"), java, |java| java.main(jar, TRUTH));
     let loaded = fs::read_to_string(log.path()).expect("a log");
     let shared = |line: &&str| line.contains("source: shared objects file");
