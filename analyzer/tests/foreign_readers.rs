@@ -115,6 +115,7 @@ assert round(widths['all']) == 100 and round(widths['com.shop.Worker.run()']) ==
 }
 
 #[test]
+#[ignore = "full lane: Go first builds its tool, for half a minute"]
 fn go_tool_pprof_reads_the_profile() {
     if !is_there("go", &["version"], "pprof") {
         return;

@@ -252,7 +252,7 @@ impl<'j> ClassChanges<'j> {
     /// Looks again, if it is time, and retransforms the classes that it can. Gives up those that have waited too long.
     pub(crate) fn step(&mut self, after_batch: impl FnMut()) {
         let now = Instant::now();
-        if !self.caught.is_waiting() && self.next_look.is_none() {
+        if self.is_idle() {
             return;
         }
         let _frame = self.jni.push_local_frame(MOST_REFERENCES);
@@ -266,6 +266,11 @@ impl<'j> ClassChanges<'j> {
         } else {
             self.look_quickly();
         }
+    }
+
+    /// Whether a step would do nothing, until classes are added.
+    pub(crate) fn is_idle(&self) -> bool {
+        !self.caught.is_waiting() && self.next_look.is_none()
     }
 
     /// Forgets all classes that wait.

@@ -166,6 +166,11 @@ impl<'j> Retransformation<'j> {
         self.changes.is_unsent() || !self.changes.is_settled()
     }
 
+    /// Whether nothing is to be done in the next rounds.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.changes.is_idle() && self.stale.classes.is_empty() && self.withdraw_at.is_none()
+    }
+
     /// Whether classes wait in which no loop runs.
     pub(crate) fn has_unsent(&self) -> bool {
         self.changes.is_unsent()

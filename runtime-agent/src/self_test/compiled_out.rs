@@ -84,9 +84,14 @@ impl Attempts {
         Self { began: Instant::now(), next: PAUSE }
     }
 
+    /// Whether there will be another one.
+    pub(crate) fn are_left() -> bool {
+        folded() == Verdict::Unknown
+    }
+
     /// Whether another attempt is due. After the last one, the verdict is `Fails`.
     pub(crate) fn is_due(&mut self) -> bool {
-        folded() == Verdict::Unknown && self.is_due_after(self.began.elapsed())
+        Self::are_left() && self.is_due_after(self.began.elapsed())
     }
 
     fn is_due_after(&mut self, elapsed: Duration) -> bool {

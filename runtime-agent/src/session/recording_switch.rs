@@ -57,6 +57,11 @@ impl<'j> RecordingSwitch<'j> {
         self.is_on
     }
 
+    /// Whether recording is off, and nothing more is to be done for that.
+    pub(crate) fn is_off_for_long(&self) -> bool {
+        !self.is_on && self.guard_out.is_none() && !Attempts::are_left()
+    }
+
     /// When recording was last turned on or off, in unix nanoseconds.
     pub(crate) fn since_ns(&self) -> u64 {
         self.since_ns

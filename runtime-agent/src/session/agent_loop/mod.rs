@@ -44,6 +44,8 @@ use crate::tasks::Tasks;
 
 /// How often the threads' rings are drained.
 const ROUND: Duration = Duration::from_millis(50);
+/// How often to look for something to do while recording is off for long. Commands are carried out at once.
+const LONG_ROUND: Duration = Duration::from_millis(500);
 /// So many times as often while a profile task runs: virtual threads that share a ring record many calls.
 const ROUNDS_IN_TASK: u32 = 8;
 /// How often the clock is corrected.
@@ -189,6 +191,9 @@ impl<'j> AgentLoop<'j> {
     /// How long to wait for the next round. A thread that works and waits in the rhythm of the rounds would be seen in the
     /// same state each time.
     fn round_time(&self) -> Duration {
+        if self.recording.is_off_for_long() && self.classes.is_idle() {
+            return LONG_ROUND;
+        }
         let round = ROUND + self.sampler.as_ref().map_or(Duration::ZERO, Sampler::jitter);
         if self.tasks.running().is_some() { round / ROUNDS_IN_TASK } else { round }
     }
