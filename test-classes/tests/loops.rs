@@ -120,7 +120,7 @@ impl Drop for Busy {
 #[test]
 fn probes_of_an_earlier_attachment_cost_nothing() {
     let jdk = jdks().last().expect("a JDK");
-    let _busy = Busy::start();
+    let busy = Busy::start();
     let mut plain = Plain::start(Java::new(jdk));
     let logs = tempfile::tempdir().expect("a temporary folder");
     let mut both = ["2%", "off"].map(|overhead| {
@@ -136,6 +136,7 @@ fn probes_of_an_earlier_attachment_cost_nothing() {
         tprofiler_text(&["attach", &pid, options]);
     }
     thread::sleep(RECOVERY);
+    drop(busy);
     for (overhead, loops, _) in &mut both {
         // The helper of loop `other` is instrumented; with a budget, it is throttled.
         let without: &[&str] = if *overhead == "off" { &["other"] } else { &[] };
