@@ -19,7 +19,7 @@ use crate::options::tasks::TaskOptions;
 use crate::options::time_range::TimeRange;
 use crate::options::{By, CallFilter, DataFilter, Format, Layout, Options, Output, TreeOrder};
 use crate::render::stream;
-use crate::render::{constructors, remarks, render, render_tasks};
+use crate::render::{constructors, missing, render, render_tasks};
 use crate::run::counts::Counts;
 use crate::run::data::{RunData, UnfinishedCall, read_run_at, recorded_call};
 use crate::run::muted::Muted;
@@ -456,7 +456,7 @@ fn report(folder: &Path, choice: usize) -> u64 {
     } else if let Ok(analysis) = crate::analyze(&options, &Arc::default()) {
         render(&analysis.report, &options, &mut out).expect("memory can be written to");
         constructors(&analysis.report, &mut out).expect("memory can be written to");
-        let _ = remarks(&analysis.report, &options.output);
+        let _ = missing(&analysis.report, &options.output);
     }
     tasks
 }

@@ -18,7 +18,7 @@ use analyzer::options::tasks::TaskOptions;
 use analyzer::options::{Format, Options};
 use analyzer::render::output::{check_place, to_file, to_stdout};
 use analyzer::render::{
-    Said, StreamError, constructors, diff_remarks, mysql_log, remarks, render, render_diff,
+    Said, StreamError, constructors, diff_missing, missing, mysql_log, render, render_diff,
     render_tasks, sampler_files, stream,
 };
 use analyzer::tasks::find::find;
@@ -66,7 +66,7 @@ fn report(cli: Cli) -> ExitCode {
         Err(error) => return no_report(&error),
     };
     say(&analysis.problems.messages());
-    say(&remarks(&analysis.report, output));
+    say(&missing(&analysis.report, output));
     let written = match &output.file {
         None => to_stdout(|out| render(&analysis.report, &options, out)),
         Some(folder) if output.format == Format::Tprofiler => {
@@ -142,7 +142,7 @@ fn events(options: &Options) -> ExitCode {
         Err(StreamError::Output(error)) => not_written(file, &error, &said.problems),
         Ok(()) => {
             say(&said.problems.messages());
-            say(&said.remarks);
+            say(&said.missing);
             read(&said.problems)
         }
     }
@@ -184,7 +184,7 @@ fn compare(args: DiffArgs) -> ExitCode {
     for problems in sides {
         say(&problems.messages());
     }
-    say(&diff_remarks(&comparison, options.format));
+    say(&diff_missing(&comparison, options.format));
     let write = |out: &mut dyn Write| render_diff(&comparison, options.format, options.top, out);
     let written = match file {
         None => to_stdout(write),

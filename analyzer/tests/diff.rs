@@ -236,7 +236,7 @@ fn a_throttled_or_muted_method_is_listed_apart_and_a_regression_in_a_short_run_f
         assert_eq!(failed.status, 3, "{}", failed.stdout);
         assert!(failed.stdout.contains("com.shop.Dao.fetch(): +591.9%"), "{}", failed.stdout);
         let apart =
-            "\nNot comparable: throttled or muted for part of the time, or never with probes\n";
+            "\nNot comparable: throttled or muted for part of the time, or never instrumented\n";
         assert!(failed.stdout.contains(apart), "{}", failed.stdout);
     }
     let failed = diff(&logs, &["--fail-above", "20%"]).stdout;

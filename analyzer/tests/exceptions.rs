@@ -166,7 +166,7 @@ fn only_examples_have_threads_and_moments() {
         text.contains("Exceptions with --thread are the examples: the first of each"),
         "{text}"
     );
-    let heading = "\nExceptions, examples alone: 2 began to leave measured methods\n";
+    let heading = "\nExceptions, examples alone: 2 began to leave instrumented methods\n";
     assert!(text.contains(heading), "{text}");
     assert_eq!(of_json(&logs, &["--thread", "nobody"]), Value::Null);
     let short = ["--from", "14:00:00", "--to", "14:00:02"];
@@ -315,7 +315,7 @@ fn a_comparison_has_exceptions() {
     let same = diff(&["before", "before"]).quiet();
     assert!(same.ends_with("\nExceptions: no change\n"), "{same}");
     let one = diff(&["none", "after"]).quiet();
-    assert!(one.contains("measured methods, per hour; none before, or not counted\n"), "{one}");
+    assert!(one.contains("instrumented methods, per hour; none before, or not counted\n"), "{one}");
     assert!(!diff(&["none", "none"]).quiet().contains("Exceptions"));
     // CSV has methods only.
     let csv = diff(&["before", "after", "--format", "csv"]);

@@ -296,7 +296,7 @@ fn the_page_has_lock_waits_allocations_traced_calls_and_exceptions() {
     let logs = throwing_shop::shop();
     let (_, path, data) = page_with_messages(&logs, &[]);
     let table = &data["tables"][0];
-    let heading = "Exceptions: 86 began to leave measured methods, 0.0119 a second";
+    let heading = "Exceptions: 86 began to leave instrumented methods, 0.0119 a second";
     assert_eq!(table["heading"], heading);
     let first = [
         throwing_shop::OUT_OF_STOCK,
@@ -335,7 +335,7 @@ fn the_page_has_kinds_of_locks_and_other_parks() {
     assert_eq!(tables[0]["rows"][0][0], MARKUP);
     assert_eq!(last(0), [find("a.Key").as_str(), "monitor", "unknown"]);
     assert_eq!(last(1), [find("b.Key").as_str(), "lock", "unknown"]);
-    assert_eq!(tables[1]["heading"], "Other parks in measured methods: 50.0 ms");
+    assert_eq!(tables[1]["heading"], "Other parks in instrumented methods: 50.0 ms");
     let columns = ["class", "total", "parks", "p50", "p99", "max", "site"];
     assert_eq!(tables[1]["columns"].as_array().unwrap()[..], columns);
     assert_eq!(tables[1]["rows"][0].as_array().unwrap()[..3], ["com.shop.Queue", "50.0 ms", "1"]);

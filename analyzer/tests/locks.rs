@@ -247,7 +247,7 @@ fn parks_for_other_things_are_apart_from_locks() {
     let longest = waits["longest"].to_string();
     assert!(longest.contains(SYNC) && !longest.contains(QUEUE), "{longest}");
     let text = logs.analyze(&["logs"]).quiet();
-    let (_, parks) = text.split_once("\nOther parks in measured methods").unwrap();
+    let (_, parks) = text.split_once("\nOther parks in instrumented methods").unwrap();
     assert_golden("parks.txt", parks);
     let slowest = logs.analyze(&["logs", "--slowest", "1"]).quiet();
     // Without line breaks.

@@ -280,7 +280,7 @@ fn a_slow_call_has_its_statements_below_the_call_that_executed_them() {
     assert!(!text.contains("SQL "), "{text}");
 }
 
-/// Replaces the calls by these, some of them of measured methods of the driver.
+/// Replaces the calls by these, some of them of instrumented methods of the driver.
 fn slow_call(logs: &Logs, calls: &[CallRow]) -> RunFolder {
     let run = logs.run(RUN, "web07", 4242);
     run.rows(
@@ -311,7 +311,7 @@ fn tree(logs: &Logs, more: &[&str]) -> String {
     text.split_once("\n     total ").unwrap().1.to_owned()
 }
 
-/// A measured method of the driver within a statement, and waits in both.
+/// A instrumented method of the driver within a statement, and waits in both.
 #[test]
 fn calls_and_waits_within_a_statement_are_below_it() {
     let logs = shop();

@@ -204,6 +204,12 @@ fn figures_say_how_long_their_method_was_throttled() {
     let minutes = column(&["--by", "minute"]);
     assert_eq!(minutes[..5], ["0", "0", "0", "53000000000", "60000000000"]);
     assert_eq!(column(&["--by", "host"]), [ns.as_str()]);
+    // A minute's calls lack those of a method that was throttled, even if all of them.
+    let text = shop().analyze(&["logs", "--by", "minute"]).quiet();
+    let minute = |start: &str| text.lines().find(|line| line.starts_with(start)).expect("a minute");
+    assert!(!minute("2026-11-20T14:00Z").contains('+'), "{text}");
+    assert!(minute("2026-11-20T14:03Z").contains("+ call, self"), "{text}");
+    assert!(text.contains("\n+: at least so many; a method was throttled"), "{text}");
     let json = shop().analyze(&["logs", "--format", "json"]).stdout;
     assert!(json.contains(&format!("\"throttled_ns\": {ns}")), "{json}");
     let whole = shop().analyze(&["logs", "--to", "14:03"]).quiet();

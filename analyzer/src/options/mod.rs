@@ -134,7 +134,7 @@ impl Options {
         self.shows_event(Flame::Trace, CsvRows::Traced)
     }
 
-    /// Whether the report shows exceptions that left measured methods.
+    /// Whether the report shows exceptions that left instrumented methods.
     #[must_use]
     pub fn shows_exceptions(&self) -> bool {
         self.shows_event(Flame::Exceptions, CsvRows::Exceptions)
@@ -313,7 +313,7 @@ pub enum Flame {
     Alloc,
     /// Calls of traced methods
     Trace,
-    /// Exceptions where they began to leave measured methods
+    /// Exceptions where they began to leave instrumented methods
     Exceptions,
 }
 

@@ -35,7 +35,7 @@ pub(super) fn text(
         (_, true) => "; none after, or not counted",
         _ => "",
     };
-    writeln!(out, "\nExceptions that began to leave measured methods, per hour{none}\n")?;
+    writeln!(out, "\nExceptions that began to leave instrumented methods, per hour{none}\n")?;
     writeln!(out, "{:>12}{:>10}{:>12}{:>12}  class at site", "more", "change", "before", "after")?;
     let labels = Labels::new(changed.iter().map(|changed| &changed.site.method));
     let shown = changed.len().min(top.unwrap_or(usize::MAX));

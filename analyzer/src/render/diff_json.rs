@@ -195,7 +195,7 @@ impl<'c> WaitRow<'c> {
 struct LockRow<'c> {
     kind: &'static str,
     lock: &'c str,
-    /// `null` if no measured method was in progress.
+    /// `null` if no instrumented method was in progress.
     site: Option<Name<'c>>,
     was_ns: u64,
     is_ns: u64,

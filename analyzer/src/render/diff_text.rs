@@ -7,7 +7,7 @@ use log_format::writer::one_line;
 use super::diff_table::{Row, SampledTable, Table, cost_text, percent_text};
 use super::labels::Labels;
 use super::locks::site_label;
-use super::remarks::missing_in_short;
+use super::missing::missing_in_short;
 use super::sql::STATEMENT_WIDTH;
 use super::text_parts::{headed, hours, number, origin, recorded, wrapped};
 use super::{diff_allocations, diff_exceptions, diff_traces};
@@ -50,7 +50,7 @@ pub fn render(comparison: &Comparison, top: Option<usize>, out: &mut dyn Write) 
         (Status::Vanished, "Vanished: no calls after".to_owned()),
         (
             Status::NotComparable,
-            "Not comparable: throttled or muted for part of the time, or never with probes"
+            "Not comparable: throttled or muted for part of the time, or never instrumented"
                 .to_owned(),
         ),
     ] {
@@ -329,7 +329,7 @@ fn passed(comparison: &Comparison) -> Option<String> {
 }
 
 /// What the rows of a CSV do not show.
-pub fn remarks(comparison: &Comparison) -> Vec<String> {
+pub fn missing(comparison: &Comparison) -> Vec<String> {
     let mut lines = Vec::new();
     for (heading, side) in [("before", &comparison.before), ("after", &comparison.after)] {
         lines.extend(

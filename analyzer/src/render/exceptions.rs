@@ -1,4 +1,4 @@
-//! Exceptions that left measured methods, as text, in JSON and for the page.
+//! Exceptions that left instrumented methods, as text, in JSON and for the page.
 
 use std::io::{self, Write};
 
@@ -62,7 +62,7 @@ fn title(report: &Report) -> String {
     let which = if of_examples { ", examples alone" } else { "" };
     let per_second = per_second(began, report).map(|rate| format!(", {rate} a second"));
     let (began, rate) = (separated(began.into()), per_second.unwrap_or_default());
-    format!("Exceptions{which}: {began} began to leave measured methods{rate}")
+    format!("Exceptions{which}: {began} began to leave instrumented methods{rate}")
 }
 
 /// How often exceptions began, if all of them count.

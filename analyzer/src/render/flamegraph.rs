@@ -22,7 +22,7 @@ pub fn render_sampled(report: &Report, of: Flame, out: &mut dyn Write) -> io::Re
         Flame::Lock => "Waits for locks",
         Flame::Alloc => "Allocated bytes, by samples",
         Flame::Trace => "Calls of traced methods, by samples",
-        Flame::Exceptions => "Exceptions, where they began to leave measured methods",
+        Flame::Exceptions => "Exceptions, where they began to leave instrumented methods",
         Flame::Cpu | Flame::Calls => "CPU time, by samples",
     };
     let times = report.whole_stacks(of).into_iter().map(SampledStacks::total_ns);

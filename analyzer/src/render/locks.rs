@@ -32,7 +32,7 @@ pub(super) fn text(
     let LockReport { locks, parks, .. } = locks;
     let table = Table { heading: "Lock waits", which, of: ["wait", "waits"], has_holders: true };
     table.write(locks, top, labels, out)?;
-    let heading = "Other parks in measured methods";
+    let heading = "Other parks in instrumented methods";
     let table = Table { heading, which, of: ["park", "parks"], has_holders: false };
     table.write(parks, top, labels, out)
 }
@@ -147,7 +147,7 @@ pub(super) fn short_tables(locks: &LockReport, labels: &Labels) -> Vec<ShortTabl
         format!("{name}{which}: {}", duration(sum(of, |figures| figures.total_ns)))
     };
     let waits = heading("Lock waits", &locks.locks);
-    let parks = heading("Other parks in measured methods", &locks.parks);
+    let parks = heading("Other parks in instrumented methods", &locks.parks);
     let waits = ShortTable::new(waits, &LOCKS, &locks.locks, with_holder);
     waits.into_iter().chain(ShortTable::new(parks, &PARKS, &locks.parks, row)).collect()
 }
@@ -182,7 +182,7 @@ struct WaitsOfGroup<'r> {
 struct LockRow<'r> {
     kind: &'static str,
     lock: &'r str,
-    /// `null` if no measured method was in progress.
+    /// `null` if no instrumented method was in progress.
     site: Option<Name<'r>>,
     waits: u64,
     total_ns: u64,

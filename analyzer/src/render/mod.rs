@@ -22,6 +22,7 @@ mod json;
 mod json_rows;
 mod labels;
 mod locks;
+mod missing;
 mod mysql_log;
 mod notes;
 mod off_cpu;
@@ -29,7 +30,6 @@ pub mod output;
 mod overview;
 mod pprof;
 mod prometheus;
-mod remarks;
 mod sampler_files;
 mod short_table;
 mod speedscope;
@@ -150,20 +150,20 @@ pub fn render_diff(
 
 /// What a format of comparison has no place for and is printed elsewhere, one line each.
 #[must_use]
-pub fn diff_remarks(comparison: &Comparison, format: Format) -> Vec<String> {
+pub fn diff_missing(comparison: &Comparison, format: Format) -> Vec<String> {
     match format {
         Format::Text | Format::Json => Vec::new(),
-        _ => diff_text::remarks(comparison),
+        _ => diff_text::missing(comparison),
     }
 }
 
 /// What a report has no place for and is printed elsewhere, one line each.
 #[must_use]
-pub fn remarks(report: &Report, output: &Output) -> Vec<String> {
+pub fn missing(report: &Report, output: &Output) -> Vec<String> {
     match output.format {
         Format::Text if output.file.is_none() => Vec::new(),
         // Nobody who writes a file, or reads JSON by a program, sees that there is nothing in it.
         format if format.has_notes() => report.empty.iter().cloned().collect(),
-        _ => remarks::all(report),
+        _ => missing::all(report),
     }
 }

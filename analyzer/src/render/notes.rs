@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use log_format::human::plural;
 
-use super::remarks::{
+use super::missing::{
     by_method, cut, flaws, losses, never_instrumented, postponed, raised, raised_times, throttled,
     unread,
 };

@@ -11,7 +11,7 @@ use flate2::write::GzEncoder;
 use prost::Message;
 
 use super::collapsed::stacks;
-use super::remarks;
+use super::missing;
 use crate::options::Flame;
 use crate::report::Report;
 use crate::stats::method::Method;
@@ -112,7 +112,7 @@ fn profile(report: &Report, stacks: &Stacks) -> Profile {
     let mut profile = Profile {
         sample_type: sample_type.into(),
         time_nanos: signed(report.read.start_ns),
-        comment: remarks::all(report).iter().map(|line| strings.place(line)).collect(),
+        comment: missing::all(report).iter().map(|line| strings.place(line)).collect(),
         default_sample_type: strings.place("time"),
         ..Profile::default()
     };
@@ -163,7 +163,7 @@ fn sampled(report: &Report, of: Flame) -> Profile {
     let mut profile = Profile {
         sample_type: sample_type.into(),
         time_nanos: signed(report.read.start_ns),
-        comment: remarks::all(report).iter().map(|line| strings.place(line)).collect(),
+        comment: missing::all(report).iter().map(|line| strings.place(line)).collect(),
         default_sample_type: strings.place(kind),
         ..Profile::default()
     };

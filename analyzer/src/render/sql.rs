@@ -170,7 +170,7 @@ fn database(url: &str) -> &str {
 fn callers(times: &StatementTimes, most: usize, labels: &Labels) -> String {
     let name = |method: &Option<Method>| match method {
         Some(method) => labels.of(method),
-        None => "no measured method".to_owned(),
+        None => "no instrumented method".to_owned(),
     };
     let all = &times.callers;
     let of_time = |caller: &SqlCaller| {
@@ -192,7 +192,7 @@ fn per_call(caller: &SqlCaller) -> Option<String> {
     Some(format!("({per_call:.digits$} a call)"))
 }
 
-/// The innermost measured methods of an execution; without any, those of its stack outside the JDK.
+/// The innermost instrumented methods of an execution; without any, those of its stack outside the JDK.
 fn path(slow: &SlowSql, labels: &Labels) -> String {
     let of_stack: Vec<&Method> = slow.stack.iter().filter(|method| !is_of_jdk(method)).collect();
     let of_path: Vec<&Method> = slow.path.iter().collect();
@@ -266,7 +266,7 @@ struct StatementRow<'r> {
 
 #[derive(Serialize)]
 struct CallerRow<'r> {
-    /// `null` if no measured method was in progress.
+    /// `null` if no instrumented method was in progress.
     site: Option<Name<'r>>,
     /// `null` if statistics do not have it.
     calls: Option<u64>,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use log_format::names::Table;
 use thiserror::Error;
 
-use super::remarks;
+use super::missing;
 use crate::analysis::Selected;
 use crate::error::NoReport;
 use crate::input::problems::Problems;
@@ -27,7 +27,7 @@ pub struct Said {
     /// What could not be read.
     pub problems: Problems,
     /// What is missing, one line each.
-    pub remarks: Vec<String>,
+    pub missing: Vec<String>,
 }
 
 /// Why nothing was written.
@@ -119,5 +119,5 @@ pub fn write<F: EventFormat>(
     report.notes.clear();
     report.probe_share = None;
     report.unfinished.not_shown = unfinished;
-    Ok(Said { problems, remarks: remarks::all(&report) })
+    Ok(Said { problems, missing: missing::all(&report) })
 }

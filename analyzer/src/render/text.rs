@@ -199,15 +199,20 @@ fn tables(report: &Report, labels: &Labels, out: &mut dyn Write) -> io::Result<(
     let by = sort_text(report.layout.sort.name());
     heading(out, &format!("{what} by {by}; p50, p95, p99 of {calls} calls, {error}"))?;
     let methods = groups.iter().flat_map(|group| &group.methods);
-    sign_of_calls(methods.clone(), out)?;
+    if groups.iter().any(|group| group.label.is_some() && group.is_partial) {
+        writeln!(out, "+: at least so many; a method was throttled for part of the time, or all")?;
+    } else {
+        sign_of_calls(methods.clone(), out)?;
+    }
     sign_of_share(methods.clone(), out)?;
     sign_of_average(methods, out)?;
     for group in groups {
         writeln!(out)?;
         if let Some(label) = &group.label {
             let mut line = format!(
-                "{label}: {} {}, self {}",
+                "{label}: {}{} {}, self {}",
                 count(group.calls),
+                if group.is_partial { "+" } else { "" },
                 if group.calls == 1 { "call" } else { "calls" },
                 duration(u64::try_from(group.self_ns).unwrap_or(u64::MAX)),
             );

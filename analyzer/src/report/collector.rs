@@ -15,6 +15,10 @@ use crate::options::{By, CallFilter, DataFilter, Options};
 use crate::report::allocations::AllocationReport;
 use crate::report::cpu::{CpuReport, SampledGroups};
 use crate::report::exceptions::ExceptionReport;
+use crate::report::explanations::{
+    BY_STATE, coverage, event_notes, late_agents, no_states, notes, probe_share, why_empty,
+    without_record,
+};
 use crate::report::group_names::{GroupNames, label};
 use crate::report::groups::{GroupReport, OfAll, groups};
 use crate::report::locks::LockReport;
@@ -22,10 +26,6 @@ use crate::report::missing::{Missing, RaisedInRun};
 use crate::report::off_cpu::{OffCpuReport, grouped_waits};
 use crate::report::overview::Overview;
 use crate::report::selected::SelectedData;
-use crate::report::sentences::{
-    BY_STATE, coverage, event_notes, late_agents, no_states, notes, probe_share, why_empty,
-    without_record,
-};
 use crate::report::sql::SqlReport;
 use crate::report::states::StateReport;
 use crate::report::throttled_times::ThrottledTimes;

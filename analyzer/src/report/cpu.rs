@@ -135,7 +135,7 @@ impl SampledGroups {
         (self.samples > 0).then(|| found.map_or_else(CpuFigures::default, |(figures, _)| *figures))
     }
 
-    /// The report, when all measured methods are known.
+    /// The report, when all instrumented methods are known.
     pub(crate) fn finish<'t>(
         self,
         top: Option<usize>,

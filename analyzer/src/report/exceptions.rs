@@ -1,4 +1,4 @@
-//! Exceptions that left measured methods, by their class and the method where they began to leave measured code.
+//! Exceptions that left instrumented methods, by their class and the method where they began to leave measured code.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -113,7 +113,7 @@ impl ExceptionReport {
     /// Why there are no stacks to show, if there are none; `in_logs` if the runs have some, not selected.
     #[must_use]
     pub fn no_exceptions(&self, in_logs: bool) -> Option<String> {
-        let none = "no exceptions in these logs; none left a measured method, or the agent ran with exceptions=off";
+        let none = "no exceptions in these logs; none left an instrumented method, or the agent ran with exceptions=off";
         let not_selected = "no exceptions are selected";
         // Without examples there are no samples.
         let has_none = self.stacks.total_ns() == 0;

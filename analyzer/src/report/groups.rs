@@ -24,6 +24,8 @@ pub struct GroupReport {
     pub not_shown: usize,
     /// Calls of all of its methods.
     pub calls: u128,
+    /// Whether it has more calls: a method was throttled for some of its time.
+    pub is_partial: bool,
     /// Self time of all of its methods, in nanoseconds.
     pub self_ns: u128,
     /// Only for reports with an overview.
@@ -137,6 +139,11 @@ fn group_report(
     let sum = |of: fn(&Figures) -> u64| methods.iter().map(|(_, f)| u128::from(of(f))).sum();
     let (calls, self_ns): (u128, u128) = (sum(|f| f.calls), sum(|f| f.self_ns));
     let count = methods.len();
+    let is_partial = match (options.layout.by, &options.filter.method) {
+        // One without a row was throttled all the time.
+        (By::Hour | By::Minute | By::Run | By::Host, None) => throttled.has_any(),
+        _ => methods.iter().any(|(method, _)| throttled.ns(method).is_some()),
+    };
     let report = |(method, figures): (Method, Figures)| MethodReport {
         throttled_ns: throttled.ns(&method).unwrap_or(0),
         is_partial: throttled.ns(&method).is_some(),
@@ -164,7 +171,15 @@ fn group_report(
     }
     methods.truncate(options.layout.top.unwrap_or(usize::MAX));
     let methods: Vec<MethodReport> = methods.into_iter().map(report).collect();
-    GroupReport { label, not_shown: count - methods.len(), methods, calls, self_ns, first }
+    GroupReport {
+        label,
+        not_shown: count - methods.len(),
+        methods,
+        calls,
+        is_partial,
+        self_ns,
+        first,
+    }
 }
 
 /// `part` as a percentage of `whole`; 0 if `whole` is 0.

@@ -20,7 +20,7 @@ pub struct LockReport {
     pub seconds_skipped: u64,
     /// The locks and where threads wait for them, those with most time first.
     pub locks: Vec<LockTimes>,
-    /// Where threads parked in measured methods for something else, those with most time first.
+    /// Where threads parked in instrumented methods for something else, those with most time first.
     pub parks: Vec<LockTimes>,
     /// Waits of each group by lock or other park and method: how many, and their time. Of recorded waits alone, if
     /// `groups_of_recorded`.

@@ -5,6 +5,7 @@ pub mod allocations;
 pub mod collector;
 pub mod cpu;
 pub mod exceptions;
+mod explanations;
 mod group_names;
 pub mod groups;
 pub mod locks;
@@ -12,7 +13,6 @@ pub mod missing;
 pub mod off_cpu;
 pub mod overview;
 pub mod selected;
-mod sentences;
 pub(crate) mod slow_tree;
 pub mod slowest;
 mod spans;
@@ -27,13 +27,13 @@ use crate::options::{Flame, Layout};
 use crate::report::allocations::AllocationReport;
 use crate::report::cpu::CpuReport;
 use crate::report::exceptions::ExceptionReport;
+use crate::report::explanations::ProbeShare;
 use crate::report::groups::GroupReport;
 use crate::report::locks::LockReport;
 use crate::report::missing::Missing;
 use crate::report::off_cpu::OffCpuReport;
 use crate::report::overview::Overview;
 use crate::report::selected::SelectedData;
-use crate::report::sentences::ProbeShare;
 use crate::report::slowest::SlowCall;
 use crate::report::sql::SqlReport;
 use crate::report::states::StateReport;
@@ -92,7 +92,7 @@ pub struct EventReports {
     pub allocations: AllocationReport,
     /// Calls of traced methods.
     pub traces: TraceReport,
-    /// Exceptions that left measured methods.
+    /// Exceptions that left instrumented methods.
     pub exceptions: ExceptionReport,
     /// SQL statements.
     pub sql: SqlReport,

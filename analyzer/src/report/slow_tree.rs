@@ -6,7 +6,7 @@
 //! count     |=====|                             count
 //! wait        |==|                                blocked on com.shop.Stock
 //! SQL                |========|                 SQL select 1
-//! drive               |==|                        drive: a measured method of the driver
+//! drive               |==|                        drive: an instrumented method of the driver
 //! SQL                      |=|                    SQL insert 2: a trigger's
 //! ```
 

@@ -49,7 +49,7 @@ pub struct StatementTimes {
 /// The executions of a statement by a method.
 #[derive(Debug)]
 pub struct SqlCaller {
-    /// The innermost measured method; `None` if none was in progress.
+    /// The innermost instrumented method; `None` if none was in progress.
     pub method: Option<Method>,
     /// The executions; each counts as a call.
     pub figures: Figures,

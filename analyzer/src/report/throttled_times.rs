@@ -78,6 +78,11 @@ impl<'r> ThrottledTimes<'r> {
 }
 
 impl OfGroup<'_> {
+    /// Whether any method was throttled.
+    pub(crate) fn has_any(&self) -> bool {
+        !self.0.is_empty()
+    }
+
     /// How long a method was throttled in the selected time, in nanoseconds; `None` if its figures lack none of
     /// their time.
     pub(crate) fn ns(&self, method: &Method) -> Option<u64> {

@@ -1,4 +1,4 @@
-//! Reads the exceptions of a run that left measured methods: their exact counts, and examples.
+//! Reads the exceptions of a run that left instrumented methods: their exact counts, and examples.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The measured methods in which events happen.
+//! The instrumented methods in which events happen.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ impl<'n> SiteMethods<'n> {
         self.selected.as_ref().is_none_or(|ids| ids.contains(&method))
     }
 
-    /// The method; `None` if no measured method was in progress.
+    /// The method; `None` if no instrumented method was in progress.
     #[must_use]
     pub fn method(&self, id: MethodId) -> Option<Method> {
         (!id.is_none()).then(|| self.names.method_or_unknown(id, &self.label))
@@ -46,7 +46,7 @@ impl<'n> SiteMethods<'n> {
     }
 }
 
-/// The innermost measured method of a call path, or none.
+/// The innermost instrumented method of a call path, or none.
 pub fn innermost(stack: StackId, names: &Names) -> MethodId {
     if stack.is_none() { MethodId::NONE } else { names.path(stack).next().unwrap_or_default() }
 }

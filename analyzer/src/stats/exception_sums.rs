@@ -1,4 +1,4 @@
-//! Exceptions that left measured methods, summed up by their class and the method: exact counts, and examples, which
+//! Exceptions that left instrumented methods, summed up by their class and the method: exact counts, and examples, which
 //! have threads, messages and stacks.
 
 use std::cmp::Reverse;

@@ -12,14 +12,14 @@ use crate::stats::longest::Longest;
 use crate::stats::method::Method;
 use crate::stats::sampled_stacks::SampledStacks;
 
-/// Where threads wait: a lock's class, and the innermost measured method in progress.
+/// Where threads wait: a lock's class, and the innermost instrumented method in progress.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LockSite {
     /// What they wait for.
     pub kind: LockKind,
     /// Class of the lock's object.
     pub class: String,
-    /// The method; `None` if no measured method was in progress.
+    /// The method; `None` if no instrumented method was in progress.
     pub method: Option<Method>,
 }
 

@@ -21,12 +21,12 @@ pub struct Statement {
     pub url: String,
 }
 
-/// A statement, and the innermost measured method that executed it.
+/// A statement, and the innermost instrumented method that executed it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SqlSite {
     /// The statement.
     pub statement: Arc<Statement>,
-    /// The method; `None` if no measured method was in progress.
+    /// The method; `None` if no instrumented method was in progress.
     pub method: Option<Method>,
 }
 
@@ -47,7 +47,7 @@ pub struct SlowSql {
     pub total_ns: u64,
     /// How it ended.
     pub exit: Exit,
-    /// The measured methods in progress, the innermost first.
+    /// The instrumented methods in progress, the innermost first.
     pub path: Vec<Method>,
     /// The whole stack, the innermost first.
     pub stack: Vec<Method>,

@@ -7,7 +7,7 @@ use log_format::writer::one_line;
 
 use crate::options::tasks::Offsets;
 use crate::options::zone::Zone;
-use crate::render::remarks::throttled;
+use crate::render::missing::throttled;
 use crate::render::text_parts::number;
 use crate::tasks::find::{CutRequest, TaskReport};
 use crate::tasks::trees::{Element, Tree};
