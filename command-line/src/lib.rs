@@ -1,4 +1,8 @@
-//! What the commands have in common: the text of `--version`, the manual page and the completions.
+//! What the commands `analyze`, `tprofiler` and `tprofiler-skywalking` have in common: the text of `--version`, the manual
+//! page and the completions.
+//!
+//! In goes a command as clap describes it, and out come `VERSION` and, for `--generate WHAT`, a text. Start with
+//! [`generated`].
 #![forbid(unsafe_code)]
 
 use std::env;

@@ -1,5 +1,8 @@
 //! `libtprofiler.so`: a JVMTI agent that times every call of chosen methods.
 //!
+//! In go the options, the classes that the JVM loads, and commands over TCP; out come rewritten classes, the
+//! log's files (`log_format`) and answers.
+//!
 //! ```text
 //! agent          the JVM's callbacks
 //! java_agent     the calls of the Java class in tprofiler-agent.jar
@@ -10,9 +13,9 @@
 //!   agent loop   on the agent thread: start, stop, and the recorder, which drains and writes
 //!   control      TCP clients, which ask the agent thread
 //! ```
-//! Begin to read at `agent`, then `session::agent_thread`. `docs/architecture.md` describes how they work together. The probe can run wherever Java code runs: after a
-//! thread's first call it never uses the allocator, waits, or calls the JVM, except for the name of a virtual thread
-//! that has a recorded call.
+//! Begin to read at `agent`, then `session::agent_thread`. `docs/architecture.md` describes how they work together. The
+//! probe can run wherever Java code runs: after a thread's first call it never uses the allocator, waits, or calls the
+//! JVM, except for the name of a virtual thread that has a recorded call.
 
 mod agent;
 mod allocations;

@@ -167,7 +167,7 @@ enum Command {
         #[arg(value_parser = given, value_name = "N")]
         every: Option<String>,
     },
-    /// Trace these methods no more, or none
+    /// Stop tracing these methods, or all
     Untrace {
         /// A pattern like com.shop.Order.*
         #[arg(value_parser = given)]

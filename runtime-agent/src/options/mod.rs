@@ -1,7 +1,7 @@
 //! The agent's options: those after `-agentpath:libtprofiler.so=`, in `TPROFILER_OPTS`, and in the file that `config`
 //! names. `docs/options.md` is the authority on what they mean.
 //!
-//! Every source becomes a list of settings, the weakest source first. [`table`] knows the keys.
+//! Every source becomes a list of settings, the weakest source first. [`option_table`] knows the keys.
 
 mod alloc;
 mod cpu_share;
