@@ -6,10 +6,10 @@ use std::path::Path;
 use std::thread::sleep;
 use std::time::Duration;
 
-use log_format::rows::{ExceptionRow, counter};
+use log_format::rows::{ExceptionExampleRow, ExceptionRow, counter};
 use test_classes::{
-    ExceptionExample, Java, Jdk, Profile, classes, exception_examples, has_thread, jdks, jdks_from,
-    rows, tprofiler_text, wait_until,
+    ExceptionExample, Java, Jdk, Profile, classes, ends_of_jdks, exception_examples, free_port,
+    has_thread, jdks, jdks_from, rows, tprofiler_json, tprofiler_text, wait_until,
 };
 
 /// Exceptions that left a method: all, and those that began there; by method and class.
@@ -137,6 +137,44 @@ fn without_the_option_nothing_is_counted() {
         assert!(exception_examples(&profile.folder).is_empty(), "{jdk}");
         let thrown = profile.counts.iter().any(|(_, counts)| counts.throws > 0);
         assert!(thrown, "{jdk}: exceptional exits are counted all the same");
+    }
+}
+
+/// Each interval of the statistics has examples of what is thrown in it, also of what was thrown before.
+#[test]
+fn each_interval_has_examples() {
+    for jdk in ends_of_jdks() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let (logs, stop, port) =
+            (folder.path().join("logs"), folder.path().join("stop"), free_port());
+        let options = format!("include=programs,overhead=off,logs={},port={port}", logs.display());
+        let java = Java::new(jdk).agent(&options).main(classes(), "programs.Busy");
+        let mut running = java.arg("2").arg(&stop).arg("5").start();
+        wait_until("it throws", || running.is_running() && has_thread(running.pid(), "worker-1"));
+        for _ in 0..4 {
+            sleep(Duration::from_secs(1));
+            tprofiler_json(port, &["flush"]);
+        }
+        fs::write(&stop, "").expect("a file");
+        assert_eq!(running.wait().status, Some(0), "{jdk}");
+        let run = Profile::only_run(&logs).folder;
+        let mut intervals: BTreeMap<u64, BTreeMap<String, u64>> = BTreeMap::new();
+        for row in rows::<ExceptionRow>(&run) {
+            *intervals.entry(row.start_ns).or_default().entry(row.class).or_default() += row.began;
+        }
+        let examples = rows::<ExceptionExampleRow>(&run);
+        let starts: Vec<u64> = intervals.keys().copied().collect();
+        // The last one may be short.
+        let whole: Vec<[u64; 2]> = starts.windows(2).map(|pair| [pair[0], pair[1]]).collect();
+        assert!(whole.len() >= 3, "{jdk}: {starts:?}");
+        for [start, end] in whole {
+            for (class, began) in intervals[&start].iter().filter(|(_, began)| **began > 100) {
+                let is_one = |example: &ExceptionExampleRow| {
+                    example.class == *class && (start..end).contains(&example.start_ns)
+                };
+                assert!(examples.iter().any(is_one), "{jdk}: {began} of {class} from {start} on");
+            }
+        }
     }
 }
 

@@ -95,7 +95,7 @@ fn has_hints(shows: Shows, found: &Found) -> bool {
             | Shows::Traces
             | Shows::Tasks
             | Shows::Restored
-    ) || matches!(found, Found::Methods(_))
+    ) || shows == Shows::Found && !matches!(found, Found::Top(..))
 }
 
 fn add_status(answer: &mut Answer, status: &Status, names: bool) {

@@ -107,5 +107,6 @@ impl Cost {
 }
 
 pub(super) fn sum_ns(costs: &[Cost]) -> f64 {
-    costs.iter().map(|cost| cost.ns).sum()
+    // An empty sum is -0.0.
+    0.0 + costs.iter().map(|cost| cost.ns).sum::<f64>()
 }

@@ -64,7 +64,8 @@ pub(crate) fn end(probe_id: u32) {
 pub(crate) fn threw_plain(probe_id: u32, thrown: Thrown) -> bool {
     thread::with_current_if_near(|own| {
         leave_plain(own, probe_id, Exit::Throw, |own, totals, start_ticks, now| {
-            totals.class() == thrown.class && {
+            // With the mark of a wanted example, it is another.
+            totals.class_bits() == thrown.class.bits() && {
                 throws::note_thrown(own, totals, start_ticks, thrown, now);
                 true
             }

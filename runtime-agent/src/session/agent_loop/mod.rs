@@ -50,6 +50,7 @@ const LONG_ROUND: Duration = Duration::from_millis(500);
 const ROUNDS_IN_TASK: u32 = 8;
 /// How often the clock is corrected.
 const CLOCK_ROUND: Duration = Duration::from_secs(1);
+const NO_CALLS: &str = "recording is off, so no calls are known";
 const NO_THREADS: &str =
     "threads are looked at while recording is on, with the options cpu=10ms,wall=100ms";
 const NO_SQL: &str = "SQL statements are counted with the options cpu=10ms,sql=100ms";
@@ -215,13 +216,17 @@ impl<'j> AgentLoop<'j> {
             Request::Top(of) => found = self.top(of)?,
             Request::InFlight(least) => {
                 let threads = self.sampler.as_ref().and_then(Sampler::threads_now);
+                let hint = (!self.recording.is_on()).then(|| NO_CALLS.to_owned());
+                hints = Some(hint.into_iter().collect());
                 let calls = self.recorder.in_flight(units::as_ns(least));
                 found = Found::InFlight(calls, threads.unwrap_or_default());
             }
-            Request::Threads => match self.threads_now() {
-                Some(threads) => found = threads,
-                None => hints = Some(vec![NO_THREADS.to_owned()]),
-            },
+            Request::Threads => {
+                let threads = self.threads_now();
+                let hint = threads.is_none().then(|| NO_THREADS.to_owned());
+                hints = Some(hint.into_iter().collect());
+                found = threads.unwrap_or(found);
+            }
             Request::Methods(pattern) => {
                 let (states, hint) = self.method_states(&pattern);
                 hints = Some(hint.into_iter().collect());
@@ -397,7 +402,8 @@ impl<'j> AgentLoop<'j> {
 
     /// What threads do now; `None` if they are not looked at.
     fn threads_now(&mut self) -> Option<Found> {
-        let threads = self.sampler.as_ref()?.threads_now()?;
+        let sampler = self.sampler.as_ref().filter(|_| self.recording.is_on());
+        let threads = sampler?.threads_now()?;
         Some(Found::Threads(threads, self.recorder.in_flight(0)))
     }
 
