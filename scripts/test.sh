@@ -60,6 +60,9 @@ build_artifacts
 # Agents and libraries for tests, and programs without optimization: the one for SkyWalking takes long with it.
 cargo build --quiet --workspace --examples --bins
 export TEST_ARTIFACTS_BUILT=1
+# What could not be tried here.
+export TEST_SKIPPED=$PWD/target/skipped.txt
+rm -f "$TEST_SKIPPED"
 
 # Most tests wait most of the time.
 places=$((4 * $(nproc)))
@@ -95,6 +98,12 @@ echo "The slowest tests, in seconds:"
 sed -nE 's/^ *(PASS|FAIL|LEAK|TIMEOUT|SIG[A-Z]+)[^[]*\[ *([0-9.]+)s\] *(\([ 0-9/]+\) )?(.*)/\2 \4/p' target/test.log |
     sort -rn | uniq | awk 'NR <= 20 { printf "%8.1f  ", $1; $1 = ""; print substr($0, 2) }'
 echo
+
+if [ -s "$TEST_SKIPPED" ]; then
+    echo "Not tried, because of this machine:"
+    sort "$TEST_SKIPPED" | uniq -c
+    echo
+fi
 
 if [ -n "$full" ] || [ $# -eq 0 ]; then
     cargo test --workspace --doc --quiet || failed=yes
