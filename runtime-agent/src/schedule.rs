@@ -117,6 +117,11 @@ impl Schedule {
         self.wanted
     }
 
+    /// Whether recording and pauses alternate.
+    pub(crate) fn has_turns(&self) -> bool {
+        self.plan.record.is_some()
+    }
+
     /// Whether recording should be on from now on, if that has changed since the last call.
     pub(crate) fn edge(&mut self) -> Option<bool> {
         if self.plan == Plan::default() {

@@ -228,6 +228,7 @@ impl Overhead {
             let fitting = self.fitting(u64::MAX);
             guarded.retain(|id| !fitting.contains(id));
             if guarded.is_empty() {
+                self.waves.not_discarded();
                 return None;
             }
         }

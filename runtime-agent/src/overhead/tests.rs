@@ -253,8 +253,12 @@ fn what_fits_comes_back_after_the_first_wave_of_a_small_program() {
     program.cpu_ns = S / 20;
     assert_eq!(program.second(), [2, 1]);
     program.cpu_ns = S;
-    program.seconds(10);
+    program.seconds(5);
     assert_eq!((program.discarded, program.compiled_out(&[1, 2])), (0, vec![]));
+    // Nor is any compiled again, so the next one has a guard too.
+    program.methods.insert(3, (300_000, 20, 0));
+    assert_eq!(program.second(), [3]);
+    assert_eq!(program.compiled_out(&[3]), NONE);
     // Of a large one, most would be throttled again.
     let mut program = service();
     program.methods.extend((100..200).map(|id| (id, (20_000, 20, 0))));

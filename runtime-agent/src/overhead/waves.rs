@@ -78,6 +78,11 @@ impl Waves {
         !self.has_ended && (self.was_strict || times_budget > least)
     }
 
+    /// No code was discarded after all, so the JIT compiles none again.
+    pub(super) fn not_discarded(&mut self) {
+        self.discarded_ns = 0;
+    }
+
     /// Methods with so many calls a second were throttled. Returns whether code is being compiled again, so that they can
     /// be compiled out at once.
     pub(super) fn add(&mut self, now_ns: u64, calls_per_s: u64, is_strict: bool) -> bool {

@@ -192,7 +192,9 @@ impl<'j> AgentLoop<'j> {
     /// How long to wait for the next round. A thread that works and waits in the rhythm of the rounds would be seen in the
     /// same state each time.
     fn round_time(&self) -> Duration {
-        if self.recording.is_off_for_long() && self.classes.is_idle() {
+        // A turn may be short.
+        let rests = !self.schedule.has_turns() && self.classes.is_idle();
+        if rests && self.recording.is_off_for_long() {
             return LONG_ROUND;
         }
         let round = ROUND + self.sampler.as_ref().map_or(Duration::ZERO, Sampler::jitter);
@@ -530,6 +532,8 @@ impl<'j> AgentLoop<'j> {
             cost.measure_again(&throttled, &mut parts)?;
             cost.overhead.begin_again();
         }
+        // Rounds are long while recording is off.
+        self.follow_patterns();
         if self.recording.turn_on(|| self.recorder.begin_recording())
             && let Some(sampler) = &mut self.sampler
             && let Err(error) = sampler.begin()
