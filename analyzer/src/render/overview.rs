@@ -155,7 +155,7 @@ fn entries(
         let [p50, p95, p99] =
             figures.percentiles_ns().map(|percentile| percentile.map_or("-".into(), duration));
         let cells = format!(
-            "{:>11}{:>9}{:>8}{p50:>9}{p95:>9}{p99:>9}{:>9}  ",
+            "{:>11} {:>8} {:>7} {p50:>8} {p95:>8} {p99:>8} {:>8}  ",
             calls(entry),
             report.calls_per_second(figures.calls).map_or("-".into(), rate),
             count(figures.throws.into()),

@@ -248,7 +248,8 @@ fn table(group: &GroupReport, labels: &Labels, out: &mut dyn Write) -> io::Resul
         wrapped(out, &format!("{rank:>3} "), &" ".repeat(6), &labels.of(&method.method))?;
         write!(out, "  ")?;
         for (text, (_, width)) in cells(method).iter().zip(COLUMNS) {
-            write!(out, "{text:>width$}")?;
+            // Large numbers are wider than their column.
+            write!(out, " {text:>0$}", width - 1)?;
         }
         writeln!(out)?;
     }
