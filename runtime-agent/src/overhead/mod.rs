@@ -220,17 +220,13 @@ impl Overhead {
     pub(crate) fn compile_out(&mut self, now_ns: u64, end: MethodId) -> Option<Vec<MethodId>> {
         let is_small_first = !self.waves.has_discarded() && self.throttled.len() <= SMALL_PROGRAM;
         let mut guarded: Vec<MethodId> = self.returnable().filter(|id| *id < end).collect();
-        let calls_per_s = guarded.iter().filter_map(|id| Some(self.throttled.get(id)?.calls_per_s));
-        if !self.waves.discards(now_ns, calls_per_s.sum()) {
-            return None;
-        }
         if is_small_first {
             let fitting = self.fitting(u64::MAX);
             guarded.retain(|id| !fitting.contains(id));
-            if guarded.is_empty() {
-                self.waves.not_discarded();
-                return None;
-            }
+        }
+        let calls_per_s = guarded.iter().filter_map(|id| Some(self.throttled.get(id)?.calls_per_s));
+        if !self.waves.discards(now_ns, calls_per_s.sum()) {
+            return None;
         }
         self.set_compiled_out(&guarded, true);
         Some(guarded)

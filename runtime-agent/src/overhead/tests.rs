@@ -322,7 +322,7 @@ fn a_wave_ends_after_a_while() {
     }
     assert_eq!(program.compiled_out(&[20, 21, 120]), [20, 21, 120]);
     assert_eq!(program.discarded, 5);
-    // After a long stop, all begins anew.
+    // After a long stop, the next wave is a first one again.
     program.measure_again(&(1..200).collect::<Vec<_>>());
     program.methods.clear();
     program.overhead.begin_again();

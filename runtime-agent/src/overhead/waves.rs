@@ -42,7 +42,7 @@ pub(super) struct Waves {
     throttled_ns: Option<(u64, u64)>,
     /// The first wave is over.
     has_ended: bool,
-    /// It was one of a program that is not compiled yet.
+    /// It is one of a program that is not compiled yet.
     was_strict: bool,
     discards: u32,
     discarded_ns: u64,
@@ -78,11 +78,6 @@ impl Waves {
         !self.has_ended && (self.was_strict || times_budget > least)
     }
 
-    /// No code was discarded after all, so the JIT compiles none again.
-    pub(super) fn not_discarded(&mut self) {
-        self.discarded_ns = 0;
-    }
-
     /// Methods with so many calls a second were throttled. Returns whether code is being compiled again, so that they can
     /// be compiled out at once.
     pub(super) fn add(&mut self, now_ns: u64, calls_per_s: u64, is_strict: bool) -> bool {
@@ -113,6 +108,8 @@ impl Waves {
         let is_due = self.throttled_ns.is_none()
             && calls_per_s + self.late_calls_per_s >= least
             && now_ns >= self.discarded_ns + wait_ns;
+        // It counts at the end of its wave only.
+        self.was_strict &= !self.has_ended;
         if is_due {
             (self.discards, self.discarded_ns, self.late_calls_per_s) =
                 (self.discards + 1, now_ns, 0);
