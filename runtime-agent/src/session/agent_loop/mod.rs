@@ -2,6 +2,7 @@
 //!
 //! Other threads ask it through [`Handle`](crate::request::Handle), so nothing that waits is ever near a probe.
 
+mod observed;
 mod tasks;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -19,7 +20,6 @@ use crate::error::Error;
 use crate::instrument::class_hook::ClassCounts;
 use crate::instrument::guards::{ClosedReason, Guards};
 use crate::instrument::include_hints::WhyEmpty;
-use crate::instrument::method_states::{MethodStates, Sources};
 use crate::instrument::methods::Methods;
 use crate::instrument::retransformation::Retransformation;
 use crate::jvm::error::JvmError;
@@ -30,7 +30,7 @@ use crate::options::retransform::Retransform;
 use crate::options::{Fault, SamplingOptions, TestOptions, Trick};
 use crate::overhead::controller::{OverheadController, Parts};
 use crate::probe::{self, mounts};
-use crate::request::{Answer, Asked, Found, Reply, Request, Requests, Status, Top};
+use crate::request::{Answer, Asked, Found, Reply, Request, Requests, Status};
 use crate::sampling::engine::Chosen;
 use crate::sampling::sampler::Sampler;
 use crate::schedule::Schedule;
@@ -53,7 +53,6 @@ const CLOCK_ROUND: Duration = Duration::from_secs(1);
 const NO_CALLS: &str = "recording is off, so no calls are known";
 const NO_THREADS: &str =
     "threads are looked at while recording is on, with the options cpu=10ms,wall=100ms";
-const NO_SQL: &str = "SQL statements are counted with the options cpu=10ms,sql=100ms";
 /// Probe calls of a method that was called less often are in no compiled code.
 const COMPILED_CALLS: u64 = 1_000;
 
@@ -367,50 +366,6 @@ impl<'j> AgentLoop<'j> {
     fn cost_control(&mut self) -> (&mut OverheadController, Parts<'_>) {
         let Self { cost, recorder, guards, probe_class, jni, .. } = self;
         (cost, Parts { recorder, guards, probe_class, jni })
-    }
-
-    fn top(&mut self, of: Top) -> Result<Found, Error> {
-        let is_counted =
-            self.sampler.as_ref().is_some_and(|sampler| sampler.events.sql().is_some());
-        if of.only_sql && !is_counted {
-            return Err(Error::State(NO_SQL));
-        }
-        let mut top = self.recorder.top(of.period, of.count);
-        if of.only_sql {
-            top = top.only_sql();
-        }
-        // Every method that was called has a name.
-        top.methods.retain(|(id, _)| self.methods.get(*id).is_some());
-        let named =
-            |id: &MethodId| Some((self.methods.get(*id)?, self.cost.overhead.has_throttled(*id)));
-        let names = top.methods.iter().filter_map(|(id, _)| named(id)).collect();
-        Ok(Found::Top(top, names))
-    }
-
-    /// The methods that a pattern names. If there are none, also the reason.
-    fn method_states(&mut self, pattern: &Pattern) -> (MethodStates, Option<String>) {
-        let Self { methods, guards, classes, cost, recorder, .. } = self;
-        let of = Sources {
-            methods,
-            guards,
-            postponed: classes.postponed(),
-            is_compiled_out: &|id| cost.overhead.is_compiled_out(id),
-        };
-        let states = MethodStates::find(pattern, &of, || recorder.round());
-        let excluded = || self.running.load_hook.classes.why_excluded(pattern);
-        let hint = states.is_empty().then(|| states.hint(pattern, excluded));
-        (states, hint)
-    }
-
-    /// What threads do now; `None` if they are not looked at.
-    fn threads_now(&mut self) -> Option<Found> {
-        let sampler = self.sampler.as_ref().filter(|_| self.recording.is_on());
-        let threads = sampler?.threads_now()?;
-        Some(Found::Threads(threads, self.recorder.in_flight(0)))
-    }
-
-    fn throttled(&self) -> Found {
-        Found::Throttled(self.cost.throttled_methods(&self.methods))
     }
 
     /// Applies thresholds and mute rules to methods that were instrumented since they were set.
