@@ -311,7 +311,7 @@ fn tree(logs: &Logs, more: &[&str]) -> String {
     text.split_once("\n     total ").unwrap().1.to_owned()
 }
 
-/// A instrumented method of the driver within a statement, and waits in both.
+/// An instrumented method of the driver within a statement, and waits in both.
 #[test]
 fn calls_and_waits_within_a_statement_are_below_it() {
     let logs = shop();
