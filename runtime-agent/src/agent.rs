@@ -26,14 +26,15 @@ use jvmti_bindings::prelude::{
 };
 
 use crate::allocations;
-use crate::error::Error;
+use crate::attach_protocol;
+use crate::error::{Error, JvmError};
+use crate::hotspot::{method_names, thread_list};
 use crate::instrument::first_pause;
 use crate::instrument::load_hook;
 use crate::instrument::methods::Methods;
 use crate::instrument::statement_probes;
 use crate::instrument::virtual_loops;
 use crate::jvm::class_names;
-use crate::jvm::error::JvmError;
 use crate::jvm::java_threads;
 use crate::jvm::loaders;
 use crate::jvm::mounted_lately;
@@ -41,17 +42,16 @@ use crate::jvm::native_binding::Binder;
 use crate::jvm::virtual_threads;
 use crate::locks;
 use crate::options::{BadOptions, Fault, Options};
+use crate::phase;
 use crate::probe;
 use crate::probe::mounts;
 use crate::probe::thread::{self, OwnThread};
 use crate::request::{Reply, Request};
-use crate::sampling::{self, debug_info, threads};
+use crate::sampling::{debug_info, threads};
 use crate::session::active;
 use crate::session::agent_thread;
-use crate::session::attach_protocol;
 use crate::session::claim::{Arrival, Claimant, Stage, Started};
 use crate::session::java_call::JavaCall;
-use crate::session::phase;
 use crate::session::run_info;
 use crate::statements;
 use crate::stderr::message;
@@ -152,7 +152,7 @@ impl Agent for TProfiler {
         if let Some(jni) = context.jni() {
             // SAFETY: the reference is the event's.
             unsafe {
-                sampling::methods::prepared(context.jvmti(), jni, event.class());
+                method_names::prepared(context.jvmti(), jni, event.class());
                 statement_probes::prepared(context.jvmti(), jni, event.class());
             }
         }
@@ -184,13 +184,16 @@ impl Agent for TProfiler {
             mounts::end(number);
             mounted_lately::ended(jni, number);
             virtual_loops::ended(number);
-            virtual_threads::stop_listening_to_ends(context.jvmti());
+            virtual_threads::stop_listening_to_ends(
+                context.jvmti(),
+                virtual_loops::are_any_remembered(),
+            );
         }
     }
 
     fn monitor_contended_enter(&self, context: CallbackContext<'_>, event: MonitorEvent) {
         if let Some(jni) = context.jni() {
-            let java_thread = threads::java_thread_of(jni);
+            let java_thread = thread_list::java_thread_of(jni);
             // SAFETY: the references are the event's.
             unsafe {
                 locks::enter(context.jvmti(), jni, java_thread, event.thread(), event.object());
@@ -200,7 +203,7 @@ impl Agent for TProfiler {
 
     fn monitor_contended_entered(&self, context: CallbackContext<'_>, event: MonitorEvent) {
         if let Some(jni) = context.jni() {
-            let java_thread = threads::java_thread_of(jni);
+            let java_thread = thread_list::java_thread_of(jni);
             // SAFETY: the reference is the event's.
             unsafe { locks::entered(jni, java_thread, event.thread()) };
         }
@@ -208,7 +211,7 @@ impl Agent for TProfiler {
 
     fn sampled_object_alloc(&self, context: CallbackContext<'_>, event: ObjectAllocationEvent) {
         if let (Some(jni), Ok(size)) = (context.jni(), u64::try_from(event.size())) {
-            let java_thread = threads::java_thread_of(jni);
+            let java_thread = thread_list::java_thread_of(jni);
             let (thread, class) = (event.thread(), event.class());
             // SAFETY: the references are the event's.
             unsafe { allocations::sampled(context.jvmti(), jni, java_thread, thread, class, size) };

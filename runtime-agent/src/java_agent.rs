@@ -18,11 +18,11 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use jvmti_bindings::env::JniEnv;
 use jvmti_bindings::prelude::jni;
 
+use crate::attach_protocol;
 use crate::entry_points::Agent_OnAttach;
 use crate::error::Error;
 use crate::request::Request;
 use crate::session::active;
-use crate::session::attach_protocol;
 use crate::session::java_call::JavaCall;
 use crate::stderr::message;
 

@@ -9,7 +9,7 @@
 //!   agent_thread the agent thread: begins a run, and ends it at a detach
 //!   instrument   instruments classes, and restores them
 //!   class_hook   which classes are instrumented; the rewriter inserts the probes
-//!   natives      the probe's entry from Java -> probe -> a thread's stack, method statistics and ring
+//!   probe_natives  the probe's entry from Java -> probe -> a thread's stack, method statistics and ring
 //!   agent loop   on the agent thread: start, stop, and the recorder, which drains and writes
 //!   control      TCP clients, which ask the agent thread
 //! ```
@@ -19,12 +19,14 @@
 
 mod agent;
 mod allocations;
+mod attach_protocol;
 #[cfg(feature = "cli")]
 pub mod cli;
 mod control;
 mod drain;
 mod error;
 mod exceptions;
+mod hotspot;
 mod instrument;
 mod java_agent;
 mod jvm;
@@ -32,7 +34,9 @@ mod locks;
 mod log;
 mod options;
 mod overhead;
+mod phase;
 mod probe;
+mod probe_natives;
 mod request;
 mod sampling;
 mod schedule;

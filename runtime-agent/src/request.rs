@@ -23,8 +23,9 @@ use crate::instrument::methods::Method;
 use crate::log::LogFigures;
 use crate::options::CpuShare;
 use crate::overhead::{OverheadFigures, Throttled};
+use crate::probe::mounts::Events;
 use crate::sampling::off_cpu::ThreadNow;
-use crate::self_test;
+use crate::self_test::verdict::Verdict;
 use crate::tasks::TaskCommand;
 
 /// How long an answer may take: a flush waits for the disk.
@@ -104,7 +105,7 @@ pub(crate) struct Status {
     /// CPU samples; `None` with `cpu=off`.
     pub sampling: Option<SamplingFigures>,
     /// What self-tests found.
-    pub self_tests: self_test::Results,
+    pub self_tests: SelfTestFigures,
     /// Hints for the user, a line each.
     pub hints: Vec<String>,
 }
@@ -224,5 +225,35 @@ impl Handle {
             Err(RecvTimeoutError::Timeout) => Err(Error::NoAnswer(patience.as_secs())),
             Err(RecvTimeoutError::Disconnected) => Err(ENDED),
         }
+    }
+}
+
+/// Results of the self-tests.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct SelfTestFigures {
+    pub folded: Verdict,
+    pub renewed: Verdict,
+    pub is_near: bool,
+    pub allocated: Verdict,
+    pub events: Events,
+    /// CPU time of all self-tests so far.
+    pub cpu_ns: u64,
+}
+
+impl SelfTestFigures {
+    pub(crate) fn compiled_out(&self) -> &'static str {
+        self.folded.text("folded", "not folded")
+    }
+
+    pub(crate) fn call_site(&self) -> &'static str {
+        self.renewed.text("works", "fails")
+    }
+
+    pub(crate) fn thread_word(&self) -> &'static str {
+        if self.is_near { "near" } else { "far" }
+    }
+
+    pub(crate) fn allocated_bytes(&self) -> &'static str {
+        self.allocated.text("read", "not read")
     }
 }

@@ -1,4 +1,5 @@
-//! No modules of a crate import each other in a circle, except those that docs/architecture.md names.
+//! No modules of a crate import each other in a circle, except those that docs/architecture.md names. Nor do its rooms,
+//! which are the modules below its root with all that is in them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -22,9 +23,10 @@ const ROOTS: [&str; 9] = [
 ];
 
 /// The start of the list of circles in docs/architecture.md.
-const LIST: &str = "Only these modules import each other";
+const LIST: &str = "Only these modules do";
 
 type Name = Vec<String>;
+type Imports = BTreeMap<Name, BTreeSet<Name>>;
 
 /// The modules of a crate, each with the paths that it uses, from the crate's root.
 #[derive(Default)]
@@ -74,44 +76,60 @@ impl Modules {
         }
     }
 
-    /// The modules that import each other, directly or not, except the crate's root.
-    fn circles(&self) -> BTreeSet<Vec<String>> {
+    /// Each module with those that it imports.
+    fn imports(&self) -> Imports {
         let module_of = |path: &Name| {
             let parts = (1..=path.len()).rev().map(|length| &path[..length]);
             parts.map(<[String]>::to_vec).find(|name| self.0.contains_key(name))
         };
-        let imports: BTreeMap<&Name, BTreeSet<Name>> = self
-            .0
-            .iter()
-            .map(|(name, paths)| (name, paths.iter().filter_map(module_of).collect()))
-            .collect();
-        let reached = |from: &Name| {
-            let mut reached = BTreeSet::new();
-            let mut left: Vec<&Name> = imports[from].iter().collect();
-            while let Some(next) = left.pop() {
-                if reached.insert(next) {
-                    left.extend(&imports[next]);
-                }
-            }
-            reached
+        let of = |(name, paths): (&Name, &BTreeSet<Name>)| {
+            (name.clone(), paths.iter().filter_map(module_of).collect())
         };
-        let all: BTreeMap<&Name, BTreeSet<&Name>> = self
-            .0
-            .keys()
-            .filter(|name| !name.is_empty())
-            .map(|name| (name, reached(name)))
-            .collect();
-        let circle_of = |name: &&Name| {
-            let others = all[name].iter().filter(|other| {
-                **other != *name && all.get(**other).is_some_and(|back| back.contains(*name))
-            });
-            let mut circle: Vec<String> = others.map(|other| other.join("::")).collect();
-            circle.push(name.join("::"));
-            circle.sort_unstable();
-            circle
-        };
-        all.keys().map(circle_of).filter(|circle| circle.len() > 1).collect()
+        self.0.iter().map(of).collect()
     }
+
+    /// The modules that import each other.
+    fn circles(&self) -> BTreeSet<Vec<String>> {
+        circles(&self.imports())
+    }
+
+    /// The rooms that import each other.
+    fn circles_of_rooms(&self) -> BTreeSet<Vec<String>> {
+        let room_of = |name: &Name| name.iter().take(1).cloned().collect::<Name>();
+        let mut rooms = Imports::new();
+        for (name, imported) in self.imports() {
+            let room = room_of(&name);
+            let others = imported.iter().map(room_of).filter(|other| *other != room);
+            rooms.entry(room.clone()).or_default().extend(others);
+        }
+        circles(&rooms)
+    }
+}
+
+/// The names that import each other, directly or not, except the crate's root.
+fn circles(imports: &Imports) -> BTreeSet<Vec<String>> {
+    let reached = |from: &Name| {
+        let mut reached = BTreeSet::new();
+        let mut left: Vec<&Name> = imports[from].iter().collect();
+        while let Some(next) = left.pop() {
+            if reached.insert(next) {
+                left.extend(&imports[next]);
+            }
+        }
+        reached
+    };
+    let all: BTreeMap<&Name, BTreeSet<&Name>> =
+        imports.keys().filter(|name| !name.is_empty()).map(|name| (name, reached(name))).collect();
+    let circle_of = |name: &&Name| {
+        let others = all[name].iter().filter(|other| {
+            **other != *name && all.get(**other).is_some_and(|back| back.contains(*name))
+        });
+        let mut circle: Vec<String> = others.map(|other| other.join("::")).collect();
+        circle.push(name.join("::"));
+        circle.sort_unstable();
+        circle
+    };
+    all.keys().map(circle_of).filter(|circle| circle.len() > 1).collect()
 }
 
 /// Whether an item is compiled only for tests.
@@ -243,6 +261,7 @@ fn no_modules_import_each_other_in_a_circle_but_those_that_are_documented() {
         let modules = Modules::of(&project().join(root));
         let of = root.split('/').next().expect("a crate");
         circles.extend(modules.circles().into_iter().map(|circle| (of.to_owned(), circle)));
+        assert_eq!(modules.circles_of_rooms(), BTreeSet::new(), "{root}");
         // It finds imports at all.
         let imports: usize = modules.0.values().map(BTreeSet::len).sum();
         assert!(imports >= modules.0.len() / 2, "{root}: {imports}");
@@ -263,4 +282,23 @@ fn a_circle_is_found() {
     assert_eq!(circles, BTreeSet::from([expected]));
     write("three.rs", "pub fn h() -> u8 { 1 } #[cfg(test)] use crate::one::A;");
     assert_eq!(Modules::of(&folder.path().join("lib.rs")).circles(), BTreeSet::new());
+}
+
+#[test]
+fn a_circle_of_rooms_is_found() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).expect("a file");
+    let rooms = || Modules::of(&folder.path().join("lib.rs")).circles_of_rooms();
+    write("lib.rs", "mod one { pub mod a; mod b; } mod two { pub mod c; mod d; }");
+    for room in ["one", "two"] {
+        fs::create_dir(folder.path().join(room)).expect("a folder");
+    }
+    write("one/a.rs", "pub fn f() {}");
+    write("one/b.rs", "use crate::two::c::g;");
+    write("two/c.rs", "pub fn g() {}");
+    write("two/d.rs", "use super::super::one::a::f;");
+    assert_eq!(Modules::of(&folder.path().join("lib.rs")).circles(), BTreeSet::new());
+    assert_eq!(rooms(), BTreeSet::from([["one", "two"].map(str::to_owned).to_vec()]));
+    write("two/d.rs", "use super::c::g;");
+    assert_eq!(rooms(), BTreeSet::new());
 }

@@ -8,10 +8,10 @@ use jvmti_bindings::env::{JniEnv, Jvmti};
 use jvmti_bindings::prelude::{jni, jvmti};
 use log_format::ids::{JavaThreadId, OsThreadId};
 
+use crate::hotspot::own_stack::OwnStack;
 use crate::jvm::class_names::{self, ClassNumber};
 use crate::jvm::java_threads;
 use crate::probe::thread::os_id;
-use crate::sampling::own_stack::OwnStack;
 use crate::sys::clock::{self, TimeOn, as_f64};
 use crate::sys::memory::Account;
 

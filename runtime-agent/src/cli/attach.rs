@@ -13,9 +13,9 @@ use super::hotspot::{self, ENDS};
 use super::jvm::{ENDING, Jvm, Presence, fits_option};
 use super::notice::with_notice;
 use super::target::{Agent, loopback, reachable};
+use crate::attach_protocol;
 use crate::control::token::Token;
 use crate::options::{ControlOptions, Options};
-use crate::session::attach_protocol;
 
 /// How long the agent may take to instrument thousands of classes, or to restore them.
 const CHANGE: Duration = Duration::from_secs(130);

@@ -14,8 +14,8 @@ use rustix::process::geteuid;
 use super::bounded::bounded;
 use super::failure::{Failure, failed};
 use super::listening::listens_on;
+use crate::attach_protocol;
 use crate::control::token::Token;
-use crate::session::attach_protocol;
 
 const LIBRARY: &str = "libtprofiler.so";
 /// How the kernel marks the name of a file that is gone.

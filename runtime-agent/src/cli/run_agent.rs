@@ -11,7 +11,7 @@ use crate::control::token::Token;
 
 /// Name of the file in a run's folder that has the agent's token, unless `token_file` names another. It is deleted
 /// when the agent ends.
-pub use crate::session::attach_protocol::TOKEN_FILE;
+pub use crate::attach_protocol::TOKEN_FILE;
 
 /// Why the agent of a run did not do what was asked.
 #[derive(Debug, Error)]

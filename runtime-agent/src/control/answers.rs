@@ -15,6 +15,7 @@ use super::answer::{Answer, SHOWN};
 use super::commands::Shows;
 use super::method_answers::{add_in_flight, add_states, add_threads, add_top, with_name};
 use super::task_answers::add_found_tasks;
+use crate::drain::events::Throttling;
 use crate::drain::samples::SamplingFigures;
 use crate::drain::thresholds::Thresholds;
 use crate::instrument::change_counts::LoadedClassFigures;
@@ -22,15 +23,15 @@ use crate::instrument::class_hook::InstrumentedFigures;
 use crate::instrument::guards::Muting;
 use crate::instrument::methods::Method;
 use crate::instrument::postponed::Postponed;
+use crate::jvm::service;
 use crate::log::LogFigures;
 use crate::options::alloc_text;
 use crate::options::{CpuShare, megabytes_text, share_text, thresholds_text, traces_text};
 use crate::overhead::{OverheadFigures, Throttled};
+use crate::request::SelfTestFigures;
 use crate::request::{Found, MemoryFigures, Reply, Status};
 use crate::sampling::engine::KernelFrames;
 use crate::sampling::sampler::TimerFigures;
-use crate::self_test::Results;
-use crate::session::run_info;
 use crate::sys::memory::limit;
 
 /// The answer to a command that was carried out. A client without the token sees no path, and no name of the service
@@ -46,7 +47,7 @@ pub(super) fn answer(
     let names = access == Access::Everything;
     // With several JVMs on a machine, a port alone does not tell which one answered.
     if names {
-        answer.add("service", run_info::service_name());
+        answer.add("service", service::name());
     }
     answer.add("pid", std::process::id());
     let is_on = status.recording.is_on;
@@ -313,7 +314,7 @@ fn add_kernel_frames(answer: &mut Answer, kernel: &KernelFrames, refused: u64) {
 
 fn add_throttled(answer: &mut Answer, throttled: &[(Method, Throttled)]) {
     for (method, left) in throttled.iter().take(SHOWN) {
-        let Throttled { since_unix_ns, calls_per_s, mean_ns, .. } = left;
+        let Throttling { since_unix_ns, calls_per_s, mean_ns } = &left.why;
         let since = utc_text(*since_unix_ns);
         let why = format!(
             "since {since}, {} calls/s, average {}, {}",
@@ -327,7 +328,7 @@ fn add_throttled(answer: &mut Answer, throttled: &[(Method, Throttled)]) {
         answer.line("more throttled", throttled.len() - SHOWN);
     }
     let all = throttled.iter().map(|(method, left)| {
-        let Throttled { since_unix_ns, calls_per_s, mean_ns, .. } = left;
+        let Throttling { since_unix_ns, calls_per_s, mean_ns } = &left.why;
         let why =
             json!({ "since_ns": since_unix_ns, "calls_per_s": calls_per_s, "mean_ns": mean_ns });
         with_name(method, why)
@@ -366,7 +367,7 @@ fn add_pauses(answer: &mut Answer, loaded: &LoadedClassFigures) {
 }
 
 /// Adds which HotSpot features work in this JVM.
-fn add_self_tests(answer: &mut Answer, results: &Results) {
+fn add_self_tests(answer: &mut Answer, results: &SelfTestFigures) {
     answer.line("compiled-out probes", results.compiled_out());
     answer.value("compiled_out_probes", results.compiled_out());
     answer.add("probe call site", results.call_site());

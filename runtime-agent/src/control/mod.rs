@@ -38,11 +38,11 @@ use self::context::Context;
 use self::conversation::Conversation;
 use self::rate::RateLimit;
 use self::token::{Token, TokenFile};
+use crate::attach_protocol;
 use crate::error::Error;
 use crate::log::folder::RunFolder;
 use crate::options::{ControlOptions, Options};
 use crate::request::Handle;
-use crate::session::attach_protocol;
 use crate::stderr::message;
 use crate::sys::native_thread::{self, Priority};
 

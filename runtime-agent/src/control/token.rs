@@ -17,9 +17,9 @@ use rustix::process::geteuid;
 use rustix::rand::{GetRandomFlags, getrandom};
 use sha2::Sha256;
 
+use crate::attach_protocol;
 use crate::error::Error;
 use crate::log::folder::RunFolder;
-use crate::session::attach_protocol;
 
 /// A shorter one can be guessed: every client gets an HMAC from the agent and can test guesses offline.
 const MIN_TOKEN: usize = 16;

@@ -11,15 +11,22 @@ use crate::instrument::class_hook::MethodNotInstrumented;
 use crate::instrument::guards::Rule;
 use crate::instrument::methods::{Methods, OwnValue};
 use crate::instrument::postponed::Postponed;
-use crate::overhead::Throttled;
 
 /// Most postponed classes that are named.
 const MOST_POSTPONED: usize = 1_000;
 
+/// Since when a method is throttled, and what it did before.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Throttling {
+    pub since_unix_ns: u64,
+    pub calls_per_s: u64,
+    pub mean_ns: u64,
+}
+
 /// The state in force.
 #[derive(Default)]
 pub(crate) struct Events {
-    throttled: BTreeMap<MethodId, Throttled>,
+    throttled: BTreeMap<MethodId, Throttling>,
     /// By pattern. If several patterns name a method, the last counts.
     muted: Vec<EventRow>,
     thresholds: Vec<EventRow>,
@@ -35,7 +42,7 @@ impl Events {
     /// Records that methods are throttled from now on.
     pub(crate) fn throttle(
         &mut self,
-        throttled: &[(MethodId, Throttled)],
+        throttled: &[(MethodId, Throttling)],
         names: &Methods,
     ) -> Vec<EventRow> {
         self.throttled.extend(throttled.iter().copied());
@@ -163,7 +170,7 @@ fn name_of(id: MethodId, names: &Methods) -> Option<String> {
     names.get(id).map(|method| method.line_name())
 }
 
-fn row_of(id: MethodId, throttled: Throttled, names: &Methods) -> Option<EventRow> {
+fn row_of(id: MethodId, throttled: Throttling, names: &Methods) -> Option<EventRow> {
     Some(EventRow {
         method: name_of(id, names)?,
         calls_per_s: Some(throttled.calls_per_s),

@@ -7,7 +7,7 @@ use log_format::rows::{FrameRow, SampledStackRow};
 use log_format::writer::one_line;
 use sampling_handler::walk::Frame;
 
-use crate::sampling::methods::Named;
+use crate::hotspot::method_names::Named;
 use crate::sampling::native::Function;
 use crate::sampling::sampler::Sampler;
 

@@ -28,3 +28,19 @@ pub(crate) struct CallSums {
     /// Calls lost for lack of memory.
     pub lost: u64,
 }
+
+/// CPU samples of a period, in nanoseconds: in probes, and all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct SampledProbes {
+    pub probes_ns: u64,
+    pub all_ns: u64,
+}
+
+impl SampledProbes {
+    pub(crate) fn since(self, before: Self) -> Self {
+        Self {
+            probes_ns: self.probes_ns.saturating_sub(before.probes_ns),
+            all_ns: self.all_ns.saturating_sub(before.all_ns),
+        }
+    }
+}

@@ -9,10 +9,10 @@ use jvmti_bindings::prelude::jni;
 use log_format::ids::{JavaThreadId, OsThreadId};
 use log_format::writer::one_line;
 
+use crate::hotspot::own_stack::OwnStack;
 use crate::probe::stack::method_of;
 use crate::probe::thread::os_id;
 use crate::probe::{ClassHash, Left};
-use crate::sampling::own_stack::OwnStack;
 use crate::sys::clock;
 use crate::sys::memory::Account;
 use crate::sys::memory::sharded::Sharded;

@@ -23,7 +23,7 @@ use super::load_hook::{Passed, take_passed};
 use super::vm_thread::Stopwatch;
 use crate::jvm::facts::MOST_REFERENCES;
 use crate::jvm::pauses::{self, Cause};
-use crate::session::phase;
+use crate::phase;
 
 /// How many batches of one class in a row may take too long. The first after an attach discards all compiled code.
 const TOO_LONG: u32 = 2;

@@ -8,10 +8,10 @@ use log_format::pattern::Pattern;
 use rewriter::{ClassInfo, MethodInfo, Mutf8, Outcome, ProbeId, Rewriter, Selector, Skip};
 
 use crate::instrument::class_log::ClassLog;
-use crate::instrument::filters::{ByName, ClassDecision, DefaultExcludes, Filters, Selected};
 use crate::instrument::include_hints::WhyEmpty;
 use crate::instrument::methods::{Class, KnownClass, Method, Methods, OtherMethods};
 use crate::jvm::loaders::Loader;
+use crate::options::filters::{ByName, ClassDecision, DefaultExcludes, Filters, Selected};
 
 /// Counts of classes and methods since the run began.
 #[derive(Debug, Default)]
@@ -186,7 +186,7 @@ impl ClassHook {
 
     /// Whether the options exclude the classes of a loader.
     pub(crate) fn excludes_loader(&self, loader: &Loader) -> bool {
-        self.filters.excluded_loader(loader).is_some()
+        self.filters.excluded_loader(&loader.name, loader.class()).is_some()
     }
 
     /// Excludes a selected class, because it is the JDK's.
@@ -202,7 +202,7 @@ impl ClassHook {
         selected: Selected,
         bytes: &[u8],
     ) -> Option<Vec<u8>> {
-        if let Some(pattern) = self.filters.excluded_loader(&loader) {
+        if let Some(pattern) = self.filters.excluded_loader(&loader.name, loader.class()) {
             self.log(name, format_args!("{}, excluded, exclude_loader={pattern}", loader.name));
             return None;
         }

@@ -14,10 +14,9 @@ use log_format::ids::MethodId;
 use log_format::method_state::MethodState;
 use log_format::pattern::Pattern;
 
-use crate::error::Error;
+use crate::error::{Error, JvmError};
 use crate::instrument::methods::{AT_A_TIME, Methods};
 use crate::instrument::virtual_loops;
-use crate::jvm::error::JvmError;
 use crate::jvm::probe_class::ProbeClass;
 use crate::probe;
 use crate::probe::mute::{self, Cause};

@@ -10,7 +10,7 @@ use log_format::writer::is_unprintable;
 use rewriter::Mutf8;
 use strsim::osa_distance;
 
-use crate::instrument::filters::{Annotation, Filters};
+use crate::options::filters::{Annotation, Filters};
 
 /// Names that are kept for each include.
 const NEAREST: usize = 3;

@@ -33,7 +33,6 @@ pub(crate) mod change_counts;
 pub(crate) mod class_changes;
 pub(crate) mod class_hook;
 pub(crate) mod class_log;
-pub(crate) mod filters;
 pub(crate) mod first_pause;
 pub(crate) mod guards;
 pub(crate) mod include_hints;

@@ -17,7 +17,7 @@ use super::loaded_class::LoadedClass;
 use crate::instrument::methods::{ClassKey, Methods};
 use crate::instrument::{park_probes, statement_probes};
 use crate::options::retransform::Retransform;
-use crate::session::phase;
+use crate::phase;
 
 /// How long a class may take from the hook until it can be found.
 const IN_FLIGHT: Duration = Duration::from_millis(50);

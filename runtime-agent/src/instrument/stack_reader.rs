@@ -15,7 +15,7 @@ use super::batch_size::BatchSize;
 use super::vm_thread::Stopwatch;
 use crate::jvm::facts::java_major;
 use crate::jvm::pauses::{self, Cause};
-use crate::session::phase;
+use crate::phase;
 
 /// The first JDK that stops one thread alone.
 const HANDSHAKES: jni::jint = 12;

@@ -18,8 +18,8 @@ use memchr::memmem::Finder;
 use rewriter::probe::StatementMethod;
 use rewriter::{ClassInfo, MethodInfo, Mutf8, Outcome, ProbeId, Rewriter, Selector, Skip};
 
+use crate::error::JvmError;
 use crate::instrument::methods::{ClassKey, Methods};
-use crate::jvm::error::JvmError;
 use crate::jvm::facts::{MOST_REFERENCES, internal_name};
 use crate::jvm::loaders::{LoaderId, Loaders};
 use crate::jvm::statement_class::{MOST_IDS, Match, StatementClass};

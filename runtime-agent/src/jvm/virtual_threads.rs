@@ -12,8 +12,7 @@ use jvmti_bindings::prelude::{jni, jvmti};
 
 use log_format::ids::JavaThreadId;
 
-use crate::instrument::virtual_loops;
-use crate::jvm::error::JvmError;
+use crate::error::JvmError;
 use crate::jvm::{java_threads, mounted_lately};
 use crate::options::{Pretend, Trick};
 use crate::probe;
@@ -75,7 +74,7 @@ pub(crate) fn is_listening() -> bool {
     ARE_WANTED.load(Ordering::Relaxed)
 }
 
-/// Disables the events, if they exist.
+/// Disables the events for mounts, if they exist; [`stop_listening_to_ends`] comes next.
 pub(crate) fn stop_listening(jvmti: &Jvmti) {
     for (id, _) in EVENTS {
         // A JVM without the event sends none.
@@ -86,12 +85,12 @@ pub(crate) fn stop_listening(jvmti: &Jvmti) {
         }
     }
     ARE_WANTED.store(false, Ordering::Relaxed);
-    stop_listening_to_ends(jvmti);
 }
 
-/// Disables the events for ends of virtual threads, unless a run is active or calls of such threads are remembered.
-pub(crate) fn stop_listening_to_ends(jvmti: &Jvmti) {
-    if !ARE_WANTED.load(Ordering::Relaxed) && !virtual_loops::are_any_remembered() {
+/// Disables the events for ends of virtual threads, unless a run is active or calls of such threads are remembered, by which
+/// loops are found.
+pub(crate) fn stop_listening_to_ends(jvmti: &Jvmti, are_remembered: bool) {
+    if !ARE_WANTED.load(Ordering::Relaxed) && !are_remembered {
         // Older JVMs do not have it either.
         let _ = jvmti.disable_events_global(&[jvmti::JVMTI_EVENT_VIRTUAL_THREAD_END]);
         // A run may have begun meanwhile.

@@ -7,9 +7,9 @@ use log_format::rows::LockKind;
 
 use super::in_progress::{InProgress, Key, Owner};
 use super::kinds;
+use crate::hotspot::own_stack::OwnStack;
 use crate::jvm::class_names::ClassNumber;
 use crate::probe::thread::os_id;
-use crate::sampling::own_stack::OwnStack;
 use crate::sys::memory::Account;
 
 /// Most waits that wait for the agent thread, which takes them about every 60 ms.

@@ -13,11 +13,11 @@ use log_format::rows::LockKind;
 use super::in_progress::Key;
 use super::waits::EndedWait;
 use super::{kinds, waits};
+use crate::hotspot::thread_list;
 use crate::jvm::class_names::{self, ClassNumber};
 use crate::jvm::java_threads::{self, boot_class};
 use crate::probe;
 use crate::probe::mounts;
-use crate::sampling::threads;
 use crate::sys::clock;
 
 /// What the JDK's classes say of parks. The references are never deleted.
@@ -115,7 +115,14 @@ unsafe fn parking(jni: &JniEnv, given: jni::jobject) {
         let noted = if given.is_null() { current.blocker(members) } else { ptr::null_mut() };
         let blocker = if given.is_null() { noted } else { given };
         let class = members.number(&jvmti, jni, blocker);
-        waits::begin_wait(jni, current.key(), began, threads::java_thread_of(jni), class, blocker);
+        waits::begin_wait(
+            jni,
+            current.key(),
+            began,
+            thread_list::java_thread_of(jni),
+            class,
+            blocker,
+        );
         jni.delete_local_ref(noted);
     }
     waits::add_cost(began);
@@ -125,7 +132,7 @@ fn parked(jni: &JniEnv) {
     let Some(jvmti) = java_threads::get_jvmti() else { return };
     let now = clock::ticks();
     let key = Current::new(&jvmti, jni, false).key();
-    let ended = waits::end_wait(jni, key, now, threads::java_thread_of(jni));
+    let ended = waits::end_wait(jni, key, now, thread_list::java_thread_of(jni));
     waits::add_cost(now);
     ended.iter().for_each(EndedWait::keep);
 }

@@ -8,6 +8,7 @@ mod cpu_share;
 pub(crate) mod engine;
 mod fault;
 mod file;
+pub(crate) mod filters;
 mod log_limits;
 pub mod option_table;
 mod properties;

@@ -21,7 +21,7 @@ use super::value_texts::{
 use super::values::{
     Given, Options, PortAccess, parse_threshold, parse_trace, thresholds_text, traces_text,
 };
-use crate::instrument::filters::Annotation;
+use crate::options::filters::Annotation;
 use crate::schedule::{Window, parse_record};
 use crate::sys::clock::ClockChoice;
 use crate::sys::memory::limit;

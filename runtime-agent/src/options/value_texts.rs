@@ -9,7 +9,7 @@ use log_format::pattern::Pattern;
 use log_format::units::{self, parse_duration};
 
 use super::values::one_line;
-use crate::instrument::filters::Annotation;
+use crate::options::filters::Annotation;
 
 pub(super) fn wrong<T>(key: &str, value: &str, why: &'static str) -> Result<T, BadValue> {
     Err(BadValue::new(one_line(value), why).of(key))

@@ -16,7 +16,7 @@ use super::fault::Fault;
 use super::log_limits::BYTES_PER_MB;
 use super::retransform::Retransform;
 use super::self_tests::{Pretend, ProbeChoice};
-use crate::instrument::filters::Filters;
+use crate::options::filters::Filters;
 use crate::schedule::Plan;
 use crate::sys::clock::ClockChoice;
 

@@ -12,16 +12,17 @@ use log_format::ids::MethodId;
 use crate::allocations;
 use crate::drain::hot_methods::Recent;
 use crate::drain::recorder::Recorder;
+use crate::drain::sums::SampledProbes;
+use crate::error::JvmError;
 use crate::instrument::guards::{ClosedReason, Guards};
 use crate::instrument::methods::{Method, Methods};
-use crate::jvm::error::JvmError;
 use crate::jvm::pauses;
 use crate::jvm::probe_class::ProbeClass;
 use crate::locks;
 use crate::log::run_log::Now;
 use crate::options::CpuShare;
 use crate::overhead::calibration::{Calibration, FIRST_GUESS_NS};
-use crate::overhead::{Overhead, OverheadFigures, Period, SampledProbes, Throttled};
+use crate::overhead::{Overhead, OverheadFigures, Period, Throttled};
 use crate::probe::mute::{self, Cause};
 use crate::probe::traced;
 use crate::sampling::cost;
@@ -157,7 +158,7 @@ impl OverheadController {
         let mut throttled: Vec<(Method, Throttled)> =
             throttled.filter_map(|(id, left)| Some((methods.get(*id)?, *left))).collect();
         throttled.sort_by_cached_key(|(method, left)| {
-            (Reverse(left.calls_per_s), method.class.name.clone(), method.name.clone())
+            (Reverse(left.why.calls_per_s), method.class.name.clone(), method.name.clone())
         });
         throttled
     }
@@ -298,7 +299,8 @@ impl OverheadController {
         throttled.retain(|(id, _)| guards.is_closed(*id));
         self.overhead.add_throttled(&throttled);
         probe_class.compile_out(jni, self.overhead.compiled_out(&ids).into_iter(), true);
-        parts.recorder.throttle(&throttled);
+        let why: Vec<_> = throttled.iter().map(|(id, left)| (*id, left.why)).collect();
+        parts.recorder.throttle(&why);
     }
 
     /// Measures throttled methods again. If some are compiled out, discards all code that was compiled with probes,

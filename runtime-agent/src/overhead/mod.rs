@@ -23,9 +23,10 @@ use std::collections::HashMap;
 use log_format::ids::MethodId;
 
 use self::call_cost::CallCost;
+pub(crate) use self::period::Period;
 use self::period::{Cost, LEAST_CPU, SECOND_NS, as_f64, sum_ns};
-pub(crate) use self::period::{Period, SampledProbes};
 use self::waves::Waves;
+use crate::drain::events::Throttling;
 use crate::drain::hot_methods::Recent;
 use crate::options::CpuShare;
 use crate::probe::traced;
@@ -54,9 +55,7 @@ const MEMORY_S: f64 = 10.0;
 /// Since when and why a method is throttled.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Throttled {
-    pub since_unix_ns: u64,
-    pub calls_per_s: u64,
-    pub mean_ns: u64,
+    pub why: Throttling,
     since_ns: u64,
     /// How often it was throttled.
     times: u32,
@@ -224,7 +223,8 @@ impl Overhead {
             let fitting = self.fitting(u64::MAX);
             guarded.retain(|id| !fitting.contains(id));
         }
-        let calls_per_s = guarded.iter().filter_map(|id| Some(self.throttled.get(id)?.calls_per_s));
+        let calls_per_s =
+            guarded.iter().filter_map(|id| Some(self.throttled.get(id)?.why.calls_per_s));
         if !self.waves.discards(now_ns, calls_per_s.sum()) {
             return None;
         }
@@ -254,7 +254,7 @@ impl Overhead {
         let target_ns = if is_strict { FIRST_TARGET * budget_ns } else { TARGET * room_ns };
         let mut throttled = self.throttle(candidates, target_ns, period);
         let can_go = throttled.iter().filter(|(id, _)| *id < end);
-        let calls_per_s = can_go.map(|(_, left)| left.calls_per_s).sum();
+        let calls_per_s = can_go.map(|(_, left)| left.why.calls_per_s).sum();
         let is_compiled_out = self.waves.add(period.now_ns, calls_per_s, is_strict);
         for (id, left) in &mut throttled {
             left.is_compiled_out = is_compiled_out && *id < end;
@@ -318,9 +318,11 @@ impl Overhead {
         };
         let throttled = |Cost { id, did, .. }| {
             let left = Throttled {
-                since_unix_ns: period.unix_ns,
-                calls_per_s: as_u64(as_f64(did.calls) / period.seconds()).max(1),
-                mean_ns: clock::ticks_to_ns(did.total_ticks) / did.calls.max(1),
+                why: Throttling {
+                    since_unix_ns: period.unix_ns,
+                    calls_per_s: as_u64(as_f64(did.calls) / period.seconds()).max(1),
+                    mean_ns: clock::ticks_to_ns(did.total_ticks) / did.calls.max(1),
+                },
                 since_ns: period.now_ns,
                 times: self.before.get(&id).copied().unwrap_or_default() + 1,
                 is_compiled_out: false,

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use log_format::ids::MethodId;
 
 use crate::drain::hot_methods::Recent;
+use crate::drain::sums::SampledProbes;
 pub(super) use crate::sys::clock::as_f64;
 use crate::sys::clock::{self, as_u64};
 use crate::sys::run_delay::Delay;
@@ -17,22 +18,6 @@ pub(super) const LEAST_CPU: f64 = 0.05;
 /// The part of the waiting for a processor that falls to a method is a matter of chance, and this many times as much
 /// is seldom.
 const UNEVEN: f64 = 2.0;
-
-/// CPU samples of a period, in nanoseconds: in probes, and all.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct SampledProbes {
-    pub probes_ns: u64,
-    pub all_ns: u64,
-}
-
-impl SampledProbes {
-    pub(super) fn since(self, before: Self) -> Self {
-        Self {
-            probes_ns: self.probes_ns.saturating_sub(before.probes_ns),
-            all_ns: self.all_ns.saturating_sub(before.all_ns),
-        }
-    }
-}
 
 /// A period, and what methods did in it.
 #[derive(Debug)]

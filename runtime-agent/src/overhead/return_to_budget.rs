@@ -37,7 +37,7 @@ impl Overhead {
             self.throttled.get(id).is_some_and(|left| left.since_ns + wait_ns(left.times) <= now_ns)
         };
         let mut waiting: Vec<MethodId> = self.returnable().filter(has_waited).collect();
-        waiting.sort_by_key(|id| (self.throttled.get(id).map(|left| left.calls_per_s), *id));
+        waiting.sort_by_key(|id| (self.throttled.get(id).map(|left| left.why.calls_per_s), *id));
         waiting.retain(|id| {
             room_ns -= self.throttled_ns(*id);
             room_ns >= 0.0
@@ -68,7 +68,7 @@ impl Overhead {
 
     /// What the probes of a throttled method would cost, in nanoseconds a second.
     fn throttled_ns(&self, id: MethodId) -> f64 {
-        let calls_per_s = self.throttled.get(&id).map_or(0, |left| left.calls_per_s);
+        let calls_per_s = self.throttled.get(&id).map_or(0, |left| left.why.calls_per_s);
         as_f64(calls_per_s) * self.call_cost.ns()
     }
 }

@@ -3,6 +3,7 @@
 use log_format::ids::MethodId;
 
 use super::*;
+use crate::drain::sums::SampledProbes;
 use crate::drain::waited::Waits;
 use crate::sys::run_delay::Delay;
 
@@ -149,7 +150,7 @@ fn what_costs_most_for_the_least_time_is_throttled_first() {
     let mut program = service();
     assert_eq!(program.second(), [4, 3, 5, 2]);
     let left = program.overhead.throttled()[&MethodId::new(4)];
-    assert_eq!((left.calls_per_s, left.since_unix_ns), (1_000_000, 101 * S));
+    assert_eq!((left.why.calls_per_s, left.why.since_unix_ns), (1_000_000, 101 * S));
     // What is left is 0.16%.
     assert_eq!(program.second(), NONE);
     assert!(program.overhead.share() < 0.02);

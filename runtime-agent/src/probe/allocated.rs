@@ -1,5 +1,5 @@
 //! What a thread has allocated, from the counter in HotSpot's structure of the thread: what
-//! `ThreadMXBean.getThreadAllocatedBytes` reads, without a call. `sampling::allocated_bytes` says where it is.
+//! `ThreadMXBean.getThreadAllocatedBytes` reads, without a call. `hotspot::allocated_bytes` says where it is.
 //!
 //! It is read when the outermost call of a thread begins, and again when that call is recorded. Other calls would each
 //! need a place in their frame and a nanosecond.

@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use super::hotspot::Tables;
+use crate::hotspot::tables::Tables;
 
 /// The JVM's switch, if the agent has set it.
 static SET: Mutex<Option<&'static AtomicBool>> = Mutex::new(None);

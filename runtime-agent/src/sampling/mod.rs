@@ -2,39 +2,28 @@
 //! measure.
 //!
 //! ```text
-//! hotspot  reads where HotSpot has the fields that the stack walker needs
 //! engine   what interrupts threads: perf_events, timers, or the process_timer
 //! signals  installs the handlers
 //! threads  which threads there are, and what interrupts each
 //! rings    where the kernel says what threads do in it
 //! off_cpu  where threads wait
-//! own_stack  the stack of the calling thread
-//! thread_list  the Java threads that live now
 //! thread_names  their names, and those of threads that start
-//! allocated_bytes  where HotSpot counts what a thread has allocated
-//! method_ids  ids of old versions of methods
-//! methods  names of the methods in samples
 //! debug_info  which method and line an instruction belongs to
 //! native    native code, the kernel's too: which function it belongs to, and how its frames are laid out
 //! cost     what sampling costs, and the cap on it
 //! interval  how far samples are apart, to keep to the cap
 //! sampler  starts, stops, takes samples out of the queue
 //! ```
-//! The handler itself is the crate `sampling-handler`, which may use nothing that is not async-signal-safe.
+//! What HotSpot's own tables say, and the stack of the calling thread, are in `hotspot`. The handler itself is the crate `sampling-handler`, which may use nothing that is not async-signal-safe.
 
-pub(crate) mod allocated_bytes;
 pub(crate) mod cost;
 pub(crate) mod debug_info;
 pub(crate) mod engine;
 mod events;
-pub(crate) mod hotspot;
 mod interval;
 mod lock_brake;
-mod method_ids;
-pub(crate) mod methods;
 pub(crate) mod native;
 pub(crate) mod off_cpu;
-pub(crate) mod own_stack;
 mod owners;
 mod paused_waits;
 mod perf_events;
@@ -43,7 +32,6 @@ mod random_walks;
 mod rings;
 pub(crate) mod sampler;
 mod signals;
-mod thread_list;
 mod thread_names;
 pub(crate) mod threads;
 mod timers;
@@ -51,7 +39,8 @@ mod unfinished_statements;
 
 use std::ptr::NonNull;
 
-use crate::jvm::error::JvmError;
+use crate::error::JvmError;
+use crate::hotspot::NotSaid;
 use crate::sys::mapped_memory::MappedMemory;
 use crate::sys::memory::Account;
 
@@ -70,8 +59,8 @@ pub(crate) enum NoSamples {
     NoTables,
     #[error("with -Xcheck:jni the JVM would complain of the sampler's handlers on stdout")]
     CheckJni,
-    #[error("this JVM does not say {0}")]
-    NotSaid(String),
+    #[error(transparent)]
+    NotSaid(#[from] NotSaid),
     #[error("there is no memory for samples")]
     NoMemory,
     #[error("no signal is free")]

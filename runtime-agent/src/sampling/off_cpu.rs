@@ -19,12 +19,13 @@ use sampling_handler::vm_layout::Layout;
 use sampling_handler::walk::{End, Frame, Frames, MAX_FRAMES, Walk};
 
 use super::NoSamples;
-use super::method_ids;
 use super::paused_waits::PausedWaits;
 use super::random_walks::RandomWalks;
-use super::thread_list::{ListedThread, ThreadList};
 use super::threads;
 use super::timers::clock_of;
+use crate::hotspot::NotSaid;
+use crate::hotspot::method_ids;
+use crate::hotspot::thread_list::{ListedThread, ThreadList};
 use crate::jvm::thread_key::ThreadKey;
 use crate::jvm::{class_names, java_threads};
 use crate::locks::{self, InProgress, Owner};
@@ -274,7 +275,7 @@ impl<'j> OffCpu<'j> {
     }
 
     /// Finds threads that have started and ended.
-    fn read_list(&mut self) -> Result<(), NoSamples> {
+    fn read_list(&mut self) -> Result<(), NotSaid> {
         let Self { jvmti, jni, list, threads, gone, .. } = self;
         let mut known: HashMap<(usize, OsThreadId), Watched> =
             threads.drain(..).map(|thread| ((thread.java_thread, thread.os_id), thread)).collect();

@@ -9,8 +9,8 @@ use jvmti_bindings::env::{JniEnv, Jvmti};
 use jvmti_bindings::prelude::jni;
 use log_format::rows::LockKind;
 
-use super::own_stack::OwnStack;
-use super::thread_list::ThreadList;
+use crate::hotspot::own_stack::OwnStack;
+use crate::hotspot::thread_list::ThreadList;
 use crate::jvm::class_names::ClassNumber;
 use crate::jvm::java_threads;
 use crate::locks::{self, InProgress, Key, Owner};

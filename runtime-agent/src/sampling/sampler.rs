@@ -16,26 +16,25 @@ use sampling_handler::walk::Frame;
 use super::cost::{self, Cap};
 use super::engine::Chosen;
 use super::events::Events;
-use super::hotspot::Tables;
-use super::methods::{Methods, Named};
 use super::native::{Function, NativeCode};
 use super::off_cpu::{GoneThread, OffCpu, OffCpuTime, ThreadNow};
 use super::random_walks::RandomWalks;
-use super::thread_list::ThreadList;
 use super::thread_names::ThreadNames;
-use super::{
-    NoSamples, debug_info, method_ids, methods, off_cpu, process_timer, rings, signals, threads,
-};
+use super::{NoSamples, debug_info, off_cpu, process_timer, rings, signals, threads};
 use crate::allocations;
+use crate::error::JvmError;
+use crate::hotspot::method_names::{Methods, Named};
+use crate::hotspot::tables::Tables;
+use crate::hotspot::thread_list::ThreadList;
+use crate::hotspot::{NotSaid, method_ids, method_names};
 use crate::instrument::statement_probes;
-use crate::jvm::error::JvmError;
 use crate::locks;
 use crate::options::SamplingOptions;
 use crate::options::engine::Engine;
+use crate::phase;
 use crate::probe;
 use crate::probe::thread::ThreadName;
 use crate::self_test::jdk;
-use crate::session::phase;
 use crate::statements;
 use crate::stderr::message;
 use crate::sys::{clock, memory};
@@ -132,7 +131,7 @@ impl<'j> Sampler<'j> {
         let (engine, interval) = engine.zip(cpu)?;
         // Before anything is recorded.
         method_ids::prepare(jvmti, jni);
-        methods::want();
+        method_names::want();
         let mut native = NativeCode::take();
         if walks_at_random {
             native.want();
@@ -509,7 +508,7 @@ pub(crate) fn stop_all(jvmti: &Jvmti) {
     allocations::end(jvmti);
     signal::end();
     threads::end();
-    methods::stop();
+    method_names::stop();
     debug_info::restore();
     let _ = jvmti.disable_events_global(&THREAD_START);
     if !statement_probes::are_wanted() {
@@ -531,7 +530,7 @@ fn configure(tables: &Tables, jvmti: &Jvmti, can_walk: bool) -> Result<&'static 
         unsafe { QUEUE.set_memory(memory.as_ptr().cast(), words) };
     }
     let config = CONFIG.get_or_init(|| {
-        let not_said = |what: &str| NoSamples::NotSaid(what.to_owned());
+        let not_said = |what: &str| NotSaid(what.to_owned());
         let layout = jdk::version(jvmti).ok_or_else(|| not_said("its version"));
         let layout = layout.and_then(|version| tables.layout(version));
         // The walker knows frames of x86-64 only.

@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use std::fs;
 use std::io;
 use std::path::Path;
-use std::sync::atomic::{AtomicI32, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -19,8 +19,8 @@ use log_format::ids::OsThreadId;
 use sampling_handler::signal::{self, MOST_DOUBLED};
 use sampling_handler::threads::{Slot, Source, for_each, slot, slot_or_add};
 
-use super::thread_list::ThreadList;
 use super::{NoSamples, cost, perf_events, process_timer, rings, thread_names, timers};
+use crate::hotspot::thread_list::{ThreadList, java_thread_of};
 use crate::jvm::java_threads::NotedThread;
 use crate::options::engine::Engine;
 use crate::probe::thread::os_id;
@@ -38,8 +38,6 @@ static RETRY_NS: AtomicU64 = AtomicU64::new(0);
 /// Timers that the kernel refused.
 static REFUSED: AtomicU64 = AtomicU64::new(0);
 static STARTED: AtomicU64 = AtomicU64::new(0);
-/// How far a thread's JNI environment is into its `JavaThread`; 0 while unknown.
-static ENVIRONMENT: AtomicUsize = AtomicUsize::new(0);
 
 /// Scans take no more than one part in so many of a processor's time, but come once in so long.
 const SCAN_PART: u64 = 400;
@@ -282,14 +280,6 @@ pub(crate) fn ended() {
     }
 }
 
-/// The `JavaThread` of a thread with this JNI environment, or 0.
-pub(crate) fn java_thread_of(jni: &JniEnv) -> usize {
-    match ENVIRONMENT.load(Ordering::Relaxed) {
-        0 => 0,
-        distance => jni.raw().addr().wrapping_sub(distance),
-    }
-}
-
 /// From now on, threads are interrupted. Finds the Java threads that have started already.
 ///
 /// # Errors
@@ -300,7 +290,7 @@ pub(super) fn begin(
     interval_ns: u64,
     list: &ThreadList<'_>,
 ) -> Result<(), NoSamples> {
-    ENVIRONMENT.store(list.environment(), Ordering::Relaxed);
+    list.note_environment();
     // Threads that start from here on do it themselves.
     set_on(engine, signal, interval_ns)?;
     list.for_each(|thread| {
@@ -314,7 +304,8 @@ pub(super) fn begin(
                 slot.set_began(0, 0);
             }
         }
-    })
+    })?;
+    Ok(())
 }
 
 /// All threads that were found by scans, on the agent thread.

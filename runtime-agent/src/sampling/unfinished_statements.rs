@@ -7,8 +7,8 @@ use jvmti_bindings::env::Jvmti;
 use log_format::ids::OsThreadId;
 use sampling_handler::walk::End;
 
-use super::own_stack::OwnStack;
-use super::thread_list::ThreadList;
+use crate::hotspot::own_stack::OwnStack;
+use crate::hotspot::thread_list::ThreadList;
 use crate::jvm::thread_key::ThreadKey;
 use crate::statements::{self, Execution};
 

@@ -16,11 +16,11 @@ pub(crate) fn timed<R>(test: impl FnOnce() -> R) -> R {
 }
 
 /// CPU time of all self-tests since the attachment began.
-pub(super) fn used_ns() -> u64 {
+pub(crate) fn used_ns() -> u64 {
     CPU_NS.load(Ordering::Relaxed)
 }
 
 /// Forgets the sum, because an attachment begins.
-pub(super) fn forget() {
+pub(crate) fn forget() {
     CPU_NS.store(0, Ordering::Relaxed);
 }

@@ -13,52 +13,8 @@ use std::sync::Once;
 use jvmti_bindings::env::Jvmti;
 
 pub(crate) use self::jdk::NEWEST_TESTED;
-use self::verdict::Verdict;
 use crate::options::{Pretend, ProbeChoice};
-use crate::probe::{self, mounts};
-use crate::sampling::allocated_bytes;
 use crate::stderr::message;
-
-/// All results, as `status` shows them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Results {
-    folded: Verdict,
-    renewed: Verdict,
-    is_near: bool,
-    allocated: Verdict,
-    pub events: mounts::Events,
-    /// CPU time of all self-tests so far.
-    pub cpu_ns: u64,
-}
-
-impl Results {
-    pub(crate) fn now() -> Self {
-        Self {
-            folded: compiled_out::folded(),
-            renewed: compiled_out::renewed(),
-            is_near: probe::is_thread_word_near(),
-            allocated: allocated_bytes::found(),
-            events: mounts::events(),
-            cpu_ns: cpu_time::used_ns(),
-        }
-    }
-
-    pub(crate) fn compiled_out(&self) -> &'static str {
-        self.folded.text("folded", "not folded")
-    }
-
-    pub(crate) fn call_site(&self) -> &'static str {
-        self.renewed.text("works", "fails")
-    }
-
-    pub(crate) fn thread_word(&self) -> &'static str {
-        if self.is_near { "near" } else { "far" }
-    }
-
-    pub(crate) fn allocated_bytes(&self) -> &'static str {
-        self.allocated.text("read", "not read")
-    }
-}
 
 /// Begins an attachment: decides whether probes are fast. Says so once if they are plain because the JDK is newer than
 /// any tested one.

@@ -20,7 +20,7 @@ impl Verdict {
     }
 
     /// The verdict as text; the caller gives the words for the two results.
-    pub(super) fn text(self, works: &'static str, fails: &'static str) -> &'static str {
+    pub(crate) fn text(self, works: &'static str, fails: &'static str) -> &'static str {
         match self {
             Self::Plain => "plain",
             Self::Unknown => "unknown",

@@ -3,8 +3,8 @@
 use std::sync::{Arc, PoisonError, RwLock};
 
 use crate::instrument::load_hook::LoadHook;
+use crate::phase;
 use crate::request::Handle;
-use crate::session::phase;
 
 /// What callbacks need while a run is active.
 pub(crate) struct Active {

@@ -24,22 +24,22 @@ use std::sync::mpsc::{Sender, SyncSender};
 use jvmti_bindings::env::{JniEnv, Jvmti};
 use jvmti_bindings::prelude::{jni, jvmti};
 
-use crate::error::Error;
+use crate::attach_protocol;
+use crate::error::{Error, JvmError};
 use crate::instrument::load_hook;
 use crate::instrument::methods::Methods;
 use crate::instrument::postponed::Postponed;
 use crate::instrument::restore::Restorer;
-use crate::jvm::error::JvmError;
+use crate::instrument::virtual_loops;
 use crate::jvm::java_threads;
 use crate::jvm::virtual_threads;
 use crate::options::{Fault, Options};
+use crate::phase;
 use crate::probe;
 use crate::request::{Answer, Found, Reply, Status, answer_after_panic};
 use crate::sampling::sampler;
 use crate::session::active;
-use crate::session::attach_protocol;
 use crate::session::claim::{Arrival, Claim, Claimant, Stage, Started};
-use crate::session::phase;
 use crate::session::profile::{Profile, stop_events};
 use crate::stderr::message;
 
@@ -219,6 +219,7 @@ fn run_agent(
     // The JVM's start does not wait until classes are restored.
     drop(stage);
     virtual_threads::stop_listening(jvmti);
+    virtual_threads::stop_listening_to_ends(jvmti, virtual_loops::are_any_remembered());
     sampler::stop_all(jvmti);
     show(attach_protocol::ENDING);
     // Some classes may have been instrumented before a panic.

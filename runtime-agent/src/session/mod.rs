@@ -3,11 +3,9 @@
 pub(crate) mod active;
 pub(crate) mod agent_loop;
 pub(crate) mod agent_thread;
-pub mod attach_protocol;
 pub(crate) mod claim;
 pub(crate) mod java_call;
 mod no_classes;
-pub(crate) mod phase;
 mod profile;
 mod recording_switch;
 pub(crate) mod run_info;

@@ -18,12 +18,14 @@ use crate::drain::recorder::Recorder;
 use crate::drain::thread_reader::JavaThreads;
 use crate::error::Error;
 use crate::exceptions;
+use crate::hotspot::allocated_bytes;
 use crate::instrument::class_hook::{ClassCounts, ClassHook};
 use crate::instrument::class_log::ClassLog;
 use crate::instrument::include_hints::WhyEmpty;
 use crate::instrument::load_hook::{self, LoadHook};
 use crate::instrument::methods::Methods;
 use crate::instrument::restore::Restorer;
+use crate::instrument::virtual_loops;
 use crate::jvm::java_threads;
 use crate::jvm::loaders;
 use crate::jvm::loaders::Loaders;
@@ -35,18 +37,17 @@ use crate::log::retention::Limits;
 use crate::log::run_log::RunLog;
 use crate::options::retransform::Retransform;
 use crate::options::{Fault, Options, ProbeChoice, Trick};
+use crate::phase;
 use crate::probe;
 use crate::probe::thread::{self, ProbeThread, ThreadName, ThreadReader};
 use crate::probe::{mounts, mute};
 use crate::request::{Answer, Asked, ENDED, Found, Handle, Reply, Request, Requests, Status};
-use crate::sampling::allocated_bytes;
 use crate::sampling::engine::Chosen;
 use crate::schedule::Schedule;
 use crate::self_test;
 use crate::session::active::{self, Active};
 use crate::session::agent_loop::{AgentLoop, AgentLoopParts};
 use crate::session::claim::{Arrival, Claim, Claimant, Stage};
-use crate::session::phase;
 use crate::session::run_info;
 use crate::stderr::message;
 use crate::sys::memory;
@@ -285,6 +286,7 @@ fn recorder(
 pub(super) fn stop_events(jvmti: &Jvmti) {
     let _ = jvmti.disable_events_global(&OBJECT_FREE);
     virtual_threads::stop_listening(jvmti);
+    virtual_threads::stop_listening_to_ends(jvmti, virtual_loops::are_any_remembered());
 }
 
 /// Retransforms the loaded classes in which no loop runs. Others wait.

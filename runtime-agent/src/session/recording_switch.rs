@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use jvmti_bindings::env::JniEnv;
 
+use crate::error::JvmError;
 use crate::instrument::virtual_loops;
-use crate::jvm::error::JvmError;
 use crate::jvm::probe_class::ProbeClass;
 use crate::options::Pretend;
 use crate::probe;

@@ -1,26 +1,16 @@
 //! Describes this JVM for `run.json`.
 
-use std::sync::OnceLock;
-
 use jvmti_bindings::env::Jvmti;
 use log_format::FORMAT_VERSION;
 use log_format::run::Run;
-use log_format::writer::is_unprintable;
 
 use crate::error::Error;
+use crate::jvm::service;
 use crate::log::folder::LogFolder;
 use crate::options::{LogOptions, Options};
 use crate::sampling::engine::Chosen;
 use crate::session::claim::Arrival;
 use crate::sys::clock;
-
-/// The service's name, known once the run was described. A process has one JVM.
-static SERVICE: OnceLock<String> = OnceLock::new();
-
-/// The main class or the file name of the jar, on one line; `unknown` if the JVM does not say.
-pub(crate) fn service_name() -> &'static str {
-    SERVICE.get().map_or("unknown", String::as_str)
-}
 
 /// Creates the log folder if needed, and checks that it can hold runs that the group may read.
 ///
@@ -39,11 +29,7 @@ pub(crate) fn describe(
 ) -> Run {
     let property = |name: &str| jvmti.get_system_property(name).unwrap_or_default();
     let command_line = property("sun.java.command");
-    let service = service(&command_line);
-    if !service.is_empty() {
-        // A file name may contain line breaks, a line of an answer may not.
-        let _ = SERVICE.set(service.replace(is_unprintable, "?"));
-    }
+    let service = service::note(&command_line);
     Run {
         format_version: FORMAT_VERSION,
         agent_version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -67,12 +53,6 @@ pub(crate) fn describe(
         cpu_kernel_reason: engine.and_then(|chosen| chosen.kernel.reason.clone()),
         options: options.to_map(),
     }
-}
-
-/// The main class, or the file name of the jar.
-fn service(command_line: &str) -> String {
-    let first = command_line.split(' ').next().unwrap_or_default();
-    first.rsplit('/').next().unwrap_or_default().to_owned()
 }
 
 fn host() -> String {

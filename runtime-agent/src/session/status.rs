@@ -1,14 +1,15 @@
 //! What `status` shows, and where each figure comes from.
 
 use crate::drain::recorder::Recorder;
+use crate::hotspot::allocated_bytes;
 use crate::instrument::class_hook::ClassCounts;
 use crate::instrument::guards::Guards;
 use crate::instrument::retransformation::Retransformation;
 use crate::overhead::controller::OverheadController;
-use crate::probe::{self, lost_calls};
-use crate::request::{MemoryFigures, RecordingFigures, Status};
+use crate::probe::{self, lost_calls, mounts};
+use crate::request::{MemoryFigures, RecordingFigures, SelfTestFigures, Status};
 use crate::sampling::sampler::Sampler;
-use crate::self_test;
+use crate::self_test::{compiled_out, cpu_time};
 use crate::session::recording_switch::RecordingSwitch;
 use crate::sys::memory;
 
@@ -50,7 +51,7 @@ pub(super) fn read(of: Sources<'_>, mut hints: Vec<String>) -> Status {
         log: recorder.log_figures(),
         clock: recorder.clock_figures(),
         sampling: sampler.map(|sampler| recorder.sampling_figures(sampler)),
-        self_tests: self_test::Results::now(),
+        self_tests: self_test_figures(),
         hints,
     }
 }
@@ -58,4 +59,15 @@ pub(super) fn read(of: Sources<'_>, mut hints: Vec<String>) -> Status {
 fn memory_figures() -> MemoryFigures {
     let (used_bytes, max_bytes) = memory::used_and_max();
     MemoryFigures { used_bytes, max_bytes, threads_not_measured: lost_calls::threads() }
+}
+
+fn self_test_figures() -> SelfTestFigures {
+    SelfTestFigures {
+        folded: compiled_out::folded(),
+        renewed: compiled_out::renewed(),
+        is_near: probe::is_thread_word_near(),
+        allocated: allocated_bytes::found(),
+        events: mounts::events(),
+        cpu_ns: cpu_time::used_ns(),
+    }
 }

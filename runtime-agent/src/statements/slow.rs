@@ -8,9 +8,9 @@ use log_format::ids::{JavaThreadId, OsThreadId};
 use log_format::rows::Exit;
 
 use super::sums::StatementKey;
+use crate::hotspot::own_stack::OwnStack;
 use crate::jvm::thread_key::ThreadKey;
 use crate::probe::thread::os_id;
-use crate::sampling::own_stack::OwnStack;
 use crate::sys::clock;
 use crate::sys::memory::Account;
 

@@ -10,10 +10,10 @@ use jvmti_bindings::env::JniEnv;
 use jvmti_bindings::prelude::jni;
 use log_format::ids::{JavaThreadId, MethodId, OsThreadId};
 
+use crate::hotspot::own_stack::OwnStack;
 use crate::probe;
 use crate::probe::stack::method_of;
 use crate::probe::thread::os_id;
-use crate::sampling::own_stack::OwnStack;
 use crate::sys::clock;
 use crate::sys::memory::Account;
 

@@ -23,7 +23,7 @@ use self::open_tasks::OpenTasks;
 use self::sampled_bytes::SampledBytes;
 use crate::drain::allocations::Allocations;
 use crate::drain::counters::{Written, row};
-use crate::drain::events::Events;
+use crate::drain::events::{Events, Throttling};
 use crate::drain::exceptions::Exceptions;
 use crate::drain::hot_methods::{HotMethods, Hottest, Recent};
 use crate::drain::in_flight::{self, InFlight};
@@ -48,7 +48,6 @@ use crate::jvm::loaders;
 use crate::log::LogFigures;
 use crate::log::budget::Budget;
 use crate::log::run_log::{Now, RunLog};
-use crate::overhead::Throttled;
 use crate::probe::mounts;
 use crate::probe::open_frames::{self, OpenFrame};
 use crate::probe::thread::{self, ThreadReader};
@@ -216,7 +215,7 @@ impl Recorder {
     }
 
     /// Logs that methods are throttled from now on.
-    pub(crate) fn throttle(&mut self, methods: &[(MethodId, Throttled)]) {
+    pub(crate) fn throttle(&mut self, methods: &[(MethodId, Throttling)]) {
         let rows = self.events.throttle(methods, &self.registry.methods);
         self.log.add_events(&rows);
     }

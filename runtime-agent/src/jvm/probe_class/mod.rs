@@ -16,7 +16,7 @@ use jvmti_bindings::prelude::jni;
 
 use log_format::ids::MethodId;
 
-use crate::jvm::error::JvmError;
+use crate::error::JvmError;
 use crate::jvm::native_binding::{self, Native, PROBES};
 use crate::jvm::pauses::{self, Cause};
 use crate::options::{Pretend, Trick};

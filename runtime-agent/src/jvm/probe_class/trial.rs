@@ -10,7 +10,7 @@ use jvmti_bindings::prelude::jni;
 use super::{ProbeClass, ROUND};
 use log_format::ids::MethodId;
 
-use crate::jvm::error::JvmError;
+use crate::error::JvmError;
 use crate::options::Pretend;
 use crate::self_test::compiled_out::{self, CALLS, WARM_CALLS};
 use crate::self_test::cpu_time;

@@ -20,7 +20,7 @@ use self::buffer::Buffer;
 use self::elf::Tables;
 use self::kernel::Kernel;
 use self::libraries::{Known, Libraries};
-use super::methods::Named;
+use crate::hotspot::method_names::Named;
 use crate::sys::memory;
 use crate::sys::native_thread::{self, Priority};
 

@@ -16,13 +16,12 @@ use log_format::pattern::Pattern;
 use log_format::units;
 
 use crate::drain::recorder::Recorder;
-use crate::error::Error;
+use crate::error::{Error, JvmError};
 use crate::instrument::class_hook::ClassCounts;
 use crate::instrument::guards::{ClosedReason, Guards};
 use crate::instrument::include_hints::WhyEmpty;
 use crate::instrument::methods::Methods;
 use crate::instrument::retransformation::Retransformation;
-use crate::jvm::error::JvmError;
 use crate::jvm::probe_class::ProbeClass;
 use crate::jvm::virtual_threads;
 use crate::options::CpuShare;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use jvmti_bindings::env::{JniEnv, Jvmti};
 
-use super::hotspot::Tables;
+use super::tables::Tables;
 use super::thread_list::ThreadList;
 use crate::options::{Pretend, Trick};
 use crate::probe::allocated::{self, Places};

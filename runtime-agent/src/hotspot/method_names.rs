@@ -68,22 +68,22 @@ impl Class {
 }
 
 /// There will be samples, so methods will have names.
-pub(super) fn want() {
+pub(crate) fn want() {
     NAMED.fetch_max(WANTED, Ordering::Relaxed);
 }
 
 /// Whether methods have names, or will have them when they are written.
-pub(super) fn are_named() -> bool {
+pub(crate) fn are_named() -> bool {
     NAMED.load(Ordering::Relaxed) != NOT
 }
 
 /// Whether the ids of all loaded classes are noted.
-pub(super) fn are_noted() -> bool {
+pub(crate) fn are_noted() -> bool {
     NAMED.load(Ordering::Relaxed) == ALL
 }
 
 /// Stops noting classes, without touching what is noted.
-pub(super) fn stop() {
+pub(crate) fn stop() {
     IS_ON.store(false, Ordering::Release);
 }
 
@@ -122,7 +122,7 @@ struct Range {
 
 /// The methods of all classes, on the agent thread.
 #[derive(Default)]
-pub(super) struct Methods {
+pub(crate) struct Methods {
     /// The first ids of their ranges, by the weak reference to the class.
     classes: HashMap<usize, Vec<usize>>,
     /// By the first id.
@@ -133,7 +133,7 @@ pub(super) struct Methods {
 
 impl Methods {
     /// Classes are noted from now on, and those that are loaded already.
-    pub(super) fn begin(&mut self, jvmti: &Jvmti, jni: &JniEnv) {
+    pub(crate) fn begin(&mut self, jvmti: &Jvmti, jni: &JniEnv) {
         if IS_ON.swap(true, Ordering::AcqRel) {
             return;
         }
@@ -150,7 +150,7 @@ impl Methods {
     }
 
     /// Forgets everything.
-    pub(super) fn end(&mut self, jni: &JniEnv) {
+    pub(crate) fn end(&mut self, jni: &JniEnv) {
         IS_ON.store(false, Ordering::Release);
         NAMED.store(NOT, Ordering::Relaxed);
         self.take_prepared();
@@ -162,7 +162,7 @@ impl Methods {
     }
 
     /// Notes the classes that were prepared meanwhile.
-    pub(super) fn take_prepared(&mut self) {
+    pub(crate) fn take_prepared(&mut self) {
         let prepared =
             std::mem::take(&mut *PREPARED.lock().unwrap_or_else(PoisonError::into_inner));
         for class in prepared {
@@ -171,12 +171,12 @@ impl Methods {
     }
 
     /// Changes whenever an id may have got another meaning.
-    pub(super) fn generation(&self) -> u64 {
+    pub(crate) fn generation(&self) -> u64 {
         self.generation
     }
 
     /// Forgets classes that were unloaded.
-    pub(super) fn purge(&mut self, jni: &JniEnv) {
+    pub(crate) fn purge(&mut self, jni: &JniEnv) {
         let Self { classes, ranges, names, generation } = self;
         let before = classes.len();
         classes.retain(|weak, firsts| {
@@ -219,7 +219,7 @@ impl Methods {
     }
 
     /// The method with an id; `None` if its class is unloaded, or not known.
-    pub(super) fn name(&mut self, id: usize, jvmti: &Jvmti, jni: &JniEnv) -> Option<Named> {
+    pub(crate) fn name(&mut self, id: usize, jvmti: &Jvmti, jni: &JniEnv) -> Option<Named> {
         if let Some(named) = self.names.get(&id) {
             return named.clone();
         }
@@ -262,7 +262,7 @@ impl Methods {
 }
 
 /// The ids of the methods of java.lang.Thread.
-pub(super) fn of_thread(jvmti: &Jvmti, jni: &JniEnv) -> Option<Vec<usize>> {
+pub(crate) fn of_thread(jvmti: &Jvmti, jni: &JniEnv) -> Option<Vec<usize>> {
     let _frame = jni.push_local_frame(16);
     let thread = jvmti.get_current_thread().ok()?;
     // SAFETY: live references of this thread.

@@ -12,9 +12,9 @@ use sampling_handler::queue::MAX_SHADOW;
 use sampling_handler::signal;
 use sampling_handler::walk::{End, Frame, Frames, MAX_FRAMES, Walk};
 
-use super::{method_ids, methods};
+use super::thread_list::java_thread_of;
+use super::{method_ids, method_names};
 use crate::jvm::java_threads;
-use crate::sampling::threads::java_thread_of;
 
 /// A probe's frames on top of a stack: its native method, and its guard.
 const PROBE_FRAMES: usize = 2;
@@ -42,9 +42,9 @@ impl OwnStack {
                 said_stack()?
             }
             // The walker passes only methods that have ids.
-            None => match walk_of(java_thread).filter(|_| methods::are_noted()) {
+            None => match walk_of(java_thread).filter(|_| method_names::are_noted()) {
                 Some(walk) => walked_stack(walk)?,
-                None if methods::are_named() => said_stack()?,
+                None if method_names::are_named() => said_stack()?,
                 None => (End::Off, Vec::new()),
             },
         };
@@ -64,7 +64,7 @@ impl OwnStack {
     ///
     /// # Safety
     /// `thread` is a live reference of the calling thread.
-    pub(super) unsafe fn said(jvmti: &Jvmti, thread: jni::jthread) -> Option<Self> {
+    pub(crate) unsafe fn said(jvmti: &Jvmti, thread: jni::jthread) -> Option<Self> {
         // Its methods may return meanwhile, and old versions of them be freed.
         let is_guarded = load::is_guarded();
         let id_of = |method: jni::jmethodID| match is_guarded {

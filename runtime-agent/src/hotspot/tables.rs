@@ -10,7 +10,7 @@ use sampling_handler::vm_layout::{
     Anchor, Blob, CodeCache, Compiled, HEAPS, Layout, Metadata, Method, Number, Start,
 };
 
-use super::NoSamples;
+use super::NotSaid;
 
 /// The first JDK whose packed numbers leave zero bytes out.
 const PACKED_WITHOUT_ZERO: u32 = 20;
@@ -69,13 +69,13 @@ impl Tables {
     }
 
     /// The offset of a field that one of these types has.
-    fn any(&self, types: &[&str], name: &str) -> Result<usize, NoSamples> {
+    fn any(&self, types: &[&str], name: &str) -> Result<usize, NotSaid> {
         let found = types.iter().find_map(|of| self.find(of, name));
         let missing = || not_said(&format!("{}::{name}", types.join(" or ")));
         found.map(|field| field.offset).ok_or_else(missing)
     }
 
-    fn offset(&self, of: &str, name: &str) -> Result<usize, NoSamples> {
+    fn offset(&self, of: &str, name: &str) -> Result<usize, NotSaid> {
         self.any(&[of], name)
     }
 
@@ -84,7 +84,7 @@ impl Tables {
     }
 
     /// The value of a static field of eight bytes.
-    fn value(&self, of: &str, name: &str) -> Result<usize, NoSamples> {
+    fn value(&self, of: &str, name: &str) -> Result<usize, NotSaid> {
         let field = self.find(of, name).filter(|field| field.address != 0);
         let field = field.ok_or_else(|| not_said(&format!("{of}::{name}")))?;
         // SAFETY: the address of a variable of HotSpot's, as its own table says.
@@ -95,7 +95,7 @@ impl Tables {
     ///
     /// # Errors
     /// The field that is missing.
-    pub(crate) fn layout(&self, jdk: u32) -> Result<Layout, NoSamples> {
+    pub(crate) fn layout(&self, jdk: u32) -> Result<Layout, NotSaid> {
         let anchor = |name| self.offset("JavaFrameAnchor", name);
         const ENTRY_WRAPPER: &str = "frame::entry_frame_call_wrapper_offset";
         let entry_wrapper = self.numbers.get(ENTRY_WRAPPER);
@@ -118,7 +118,7 @@ impl Tables {
         })
     }
 
-    fn blob(&self, jdk: u32) -> Result<Blob, NoSamples> {
+    fn blob(&self, jdk: u32) -> Result<Blob, NotSaid> {
         let offset = |name| self.offset("CodeBlob", name);
         let complete = offset("_frame_complete_offset")?;
         // A `short` since JDK 23.
@@ -134,7 +134,7 @@ impl Tables {
         })
     }
 
-    fn compiled(&self, jdk: u32) -> Result<Compiled, NoSamples> {
+    fn compiled(&self, jdk: u32) -> Result<Compiled, NotSaid> {
         let types = ["CompiledMethod", "nmethod"];
         let scopes_data = self.optional("CompiledMethod", "_scopes_data_begin");
         let mutable = self.optional("CodeBlob", "_mutable_data");
@@ -159,7 +159,7 @@ impl Tables {
         })
     }
 
-    pub(super) fn method(&self) -> Result<Method, NoSamples> {
+    pub(crate) fn method(&self) -> Result<Method, NotSaid> {
         let size =
             self.sizes.get("ConstMethod").ok_or_else(|| not_said("the size of ConstMethod"))?;
         Ok(Method {
@@ -173,7 +173,7 @@ impl Tables {
         })
     }
 
-    fn code_cache(&self) -> Result<CodeCache, NoSamples> {
+    fn code_cache(&self) -> Result<CodeCache, NotSaid> {
         let heaps = self.value("CodeCache", "_heaps")?;
         let length = self.any(&["GrowableArrayBase", "GenericGrowableArray"], "_len")?;
         let data = self.offset("GrowableArray<int>", "_data")?;
@@ -245,7 +245,7 @@ impl Tables {
     ///
     /// # Errors
     /// The field that is missing.
-    pub(crate) fn os_thread(&self) -> Result<(usize, usize), NoSamples> {
+    pub(crate) fn os_thread(&self) -> Result<(usize, usize), NotSaid> {
         Ok((
             self.any(&["Thread", "JavaThread"], "_osthread")?,
             self.offset("OSThread", "_thread_id")?,
@@ -265,7 +265,7 @@ impl Tables {
 /// Where a `ConstMethod` has `_orig_method_idnum`, which HotSpot's tables leave out; from the methods of a class that
 /// has many. Of each method that is no old version it equals `_method_idnum`, and no other field does. `None` if that
 /// is not so.
-pub(super) fn original_number(method: &Method, ids: &[usize]) -> Option<usize> {
+pub(crate) fn original_number(method: &Method, ids: &[usize]) -> Option<usize> {
     let constants = ids.iter().map(|id| {
         let method_address = Process.pointer(*id)?;
         Process.pointer(method_address + method.constant)
@@ -281,8 +281,8 @@ pub(super) fn original_number(method: &Method, ids: &[usize]) -> Option<usize> {
     same.next().filter(|_| constants.len() >= MANY && same.next().is_none())
 }
 
-fn not_said(what: &str) -> NoSamples {
-    NoSamples::NotSaid(what.to_owned())
+fn not_said(what: &str) -> NotSaid {
+    NotSaid(what.to_owned())
 }
 
 /// # Safety

@@ -1,17 +1,22 @@
 //! The Java threads that live now, with their structures in HotSpot and the kernel's numbers.
 #![allow(unsafe_code)]
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use jvmti_bindings::env::{JniEnv, Jvmti};
 use jvmti_bindings::prelude::jni;
 use log_format::ids::OsThreadId;
 use sampling_handler::memory::{Memory, Process};
 
-use super::NoSamples;
-use super::hotspot::Tables;
+use super::NotSaid;
+use super::tables::Tables;
 use crate::jvm::java_threads::{self, NotedThread};
 
+/// How far a thread's JNI environment is into its `JavaThread`; 0 while unknown.
+static ENVIRONMENT: AtomicUsize = AtomicUsize::new(0);
+
 /// Reads the list. It stays on its thread.
-pub(super) struct ThreadList<'j> {
+pub(crate) struct ThreadList<'j> {
     jvmti: &'j Jvmti,
     jni: &'j JniEnv,
     /// `java.lang.Thread.eetop`.
@@ -24,7 +29,7 @@ pub(super) struct ThreadList<'j> {
 }
 
 /// A thread of the list.
-pub(super) struct ListedThread<'l, 'j> {
+pub(crate) struct ListedThread<'l, 'j> {
     list: &'l ThreadList<'j>,
     /// A local reference, only while the list is read.
     pub object: jni::jthread,
@@ -36,13 +41,13 @@ pub(super) struct ListedThread<'l, 'j> {
 
 impl ListedThread<'_, '_> {
     /// Its name; `None` if there is no memory.
-    pub(super) fn noted(&self) -> Option<NotedThread> {
+    pub(crate) fn noted(&self) -> Option<NotedThread> {
         // SAFETY: a live reference of this thread.
         unsafe { NotedThread::new(self.list.jvmti, self.list.jni, self.object) }
     }
 
     /// Whether it has not ended since.
-    pub(super) fn is_alive(&self) -> bool {
+    pub(crate) fn is_alive(&self) -> bool {
         // SAFETY: a live reference of this thread.
         unsafe { self.list.structure(self.object) == self.java_thread }
     }
@@ -51,13 +56,9 @@ impl ListedThread<'_, '_> {
 impl<'j> ThreadList<'j> {
     /// # Errors
     /// What the JVM does not say.
-    pub(super) fn new(
-        tables: &Tables,
-        jvmti: &'j Jvmti,
-        jni: &'j JniEnv,
-    ) -> Result<Self, NoSamples> {
+    pub(crate) fn new(tables: &Tables, jvmti: &'j Jvmti, jni: &'j JniEnv) -> Result<Self, NotSaid> {
         let (os_thread, number) = tables.os_thread()?;
-        let not_said = |what: &str| NoSamples::NotSaid(what.to_owned());
+        let not_said = |what: &str| NotSaid(what.to_owned());
         let _frame = jni.push_local_frame(16);
         let current = jvmti.get_current_thread().map_err(|_| not_said("its thread"))?;
         // SAFETY: a live reference of this thread.
@@ -76,15 +77,20 @@ impl<'j> ThreadList<'j> {
     }
 
     /// How far a thread's JNI environment is into its `JavaThread`.
-    pub(super) fn environment(&self) -> usize {
+    pub(crate) fn environment(&self) -> usize {
         self.jni.raw().addr().wrapping_sub(self.own)
+    }
+
+    /// From now on, [`java_thread_of`] knows it.
+    pub(crate) fn note_environment(&self) {
+        ENVIRONMENT.store(self.environment(), Ordering::Relaxed);
     }
 
     /// The `JavaThread` of a thread, or 0 if it has ended or not begun.
     ///
     /// # Safety
     /// `thread` is a reference to a thread that this thread may use.
-    pub(super) unsafe fn structure(&self, thread: jni::jthread) -> usize {
+    pub(crate) unsafe fn structure(&self, thread: jni::jthread) -> usize {
         // SAFETY: the caller guarantees the reference; the field is a long of java.lang.Thread.
         let structure = unsafe { self.jni.get_long_field(thread, self.field) };
         usize::try_from(structure).unwrap_or(0)
@@ -101,7 +107,7 @@ impl<'j> ThreadList<'j> {
     ///
     /// # Safety
     /// As [`structure`](Self::structure).
-    pub(super) unsafe fn os_id_of(&self, thread: jni::jthread) -> Option<OsThreadId> {
+    pub(crate) unsafe fn os_id_of(&self, thread: jni::jthread) -> Option<OsThreadId> {
         // SAFETY: the caller guarantees it.
         let java_thread = unsafe { self.structure(thread) };
         (java_thread != 0).then(|| self.os_id(java_thread))?
@@ -111,11 +117,11 @@ impl<'j> ThreadList<'j> {
     ///
     /// # Errors
     /// The JVM does not list its threads.
-    pub(super) fn for_each(
+    pub(crate) fn for_each(
         &self,
         mut each: impl FnMut(&ListedThread<'_, 'j>),
-    ) -> Result<(), NoSamples> {
-        let not_said = |_| NoSamples::NotSaid("its threads".to_owned());
+    ) -> Result<(), NotSaid> {
+        let not_said = |_| NotSaid("its threads".to_owned());
         for object in self.jvmti.get_all_threads().map_err(not_said)? {
             // SAFETY: a live reference of this thread.
             let java_thread = unsafe { self.structure(object) };
@@ -129,5 +135,13 @@ impl<'j> ThreadList<'j> {
             unsafe { self.jni.delete_local_ref(object) };
         }
         Ok(())
+    }
+}
+
+/// The `JavaThread` of a thread with this JNI environment, or 0.
+pub(crate) fn java_thread_of(jni: &JniEnv) -> usize {
+    match ENVIRONMENT.load(Ordering::Relaxed) {
+        0 => 0,
+        distance => jni.raw().addr().wrapping_sub(distance),
     }
 }
