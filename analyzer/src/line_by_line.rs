@@ -134,6 +134,7 @@ impl<'r> Sums<'r> {
                 read_rows(&file.path, file.len, problems, |row: CounterRow| {
                     self.recorded.add_counter(&row);
                     throttled.saw(row.start_ns);
+                    muted.saw(row.start_ns);
                     Ok(())
                 });
             } else if file.table == Table::Events {

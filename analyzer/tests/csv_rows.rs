@@ -63,8 +63,8 @@ fn each_kind_has_its_columns() {
     assert_eq!(
         rows(&throwing_shop::shop(), "exceptions"),
         (
-            "exception,class,method,descriptor,began,thrown,calls,was_throttled".into(),
-            format!("com.shop.stock.OutOfStock,{count},80,80,160,false"),
+            "exception,class,method,descriptor,began,thrown,calls,was_throttled,was_muted".into(),
+            format!("com.shop.stock.OutOfStock,{count},80,80,160,false,false"),
             3
         )
     );

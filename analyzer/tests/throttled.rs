@@ -216,6 +216,53 @@ fn figures_say_how_long_their_method_was_throttled() {
     assert!(!whole.contains('+'), "{whole}");
 }
 
+/// As throttled ones: a sign, their time, when, and of the patterns that name a method the last one.
+#[test]
+fn figures_say_how_long_their_method_was_muted() {
+    let logs = Logs::new();
+    let run = logs.run(RUN_A, "web07", 4242);
+    run.rows(
+        T14,
+        &[method(1, "com.shop.Order", "pay", "()V"), method(2, "com.shop.Dao", "read", "()V")],
+    );
+    for minute in 0..60 {
+        let at = T14 + minute * MIN;
+        run.rows(at, &[stats(at, 1, 0, MS, &[MS]), stats(at, 2, 0, MS, &[MS])]);
+        run.rows(at, &[counter(at, name::THRESHOLD_NS, MS)]);
+    }
+    let change = |at, pattern, is_muted| muted(T14 + at * MIN, pattern, is_muted);
+    run.rows(
+        T14,
+        &[
+            change(10, "com.shop", true),
+            change(15, "com.shop.Dao", false),
+            change(20, "com.shop", false),
+        ],
+    );
+    let column = |more: &[&str]| {
+        let arguments = [&["logs", "--format", "csv"][..], more].concat();
+        let csv = logs.analyze(&arguments);
+        csv.csv_column("method").into_iter().zip(csv.csv_column("muted_ns")).collect::<Vec<_>>()
+    };
+    let row = |method: &str, minutes: u64| (method.to_owned(), (minutes * MIN).to_string());
+    assert_eq!(column(&[]), [row("read", 5), row("pay", 10)]);
+    assert_eq!(column(&["--from", "14:12", "--to", "14:17"]), [row("read", 3), row("pay", 5)]);
+    assert_eq!(column(&["--by", "run"]), [row("read", 5), row("pay", 10)]);
+    let by_minute = column(&["--by", "minute", "--method", "com.shop.Order"]);
+    let muted_in = by_minute.iter().filter(|(_, ns)| *ns == MIN.to_string()).count();
+    assert_eq!(muted_in, 10, "{by_minute:?}");
+    let text = logs.analyze(&["logs", "--notes"]).quiet();
+    assert!(text.contains("\n+: at least so many; the method was throttled or muted"), "{text}");
+    let when = "com.shop was muted from 2026-11-20T14:10:00Z to 2026-11-20T14:20:00Z, 10.0 min of the selected time; \
+                its time is in its callers' self time";
+    assert!(unwrapped(&text).contains(when), "{text}");
+    let json = logs.analyze(&["logs", "--format", "json"]).json();
+    let muted = &json["missing"]["muted"][0];
+    assert_eq!((&muted["pattern"], &muted["muted_ns"]), (&"com.shop".into(), &(10 * MIN).into()));
+    let early = logs.analyze(&["logs", "--notes", "--to", "14:10"]).quiet();
+    assert!(!early.contains('+') && !early.contains("was muted"), "{early}");
+}
+
 /// Whether the figures are of recorded calls or of the interval that the selected time lies in.
 #[test]
 fn within_an_interval_a_method_is_throttled_no_longer_than_selected() {

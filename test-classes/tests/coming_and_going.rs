@@ -124,8 +124,10 @@ fn coming_and_going_among_virtual_threads_harms_nothing() {
             std::thread::sleep(Duration::from_millis(100));
             if number == 8 {
                 // Each time may be shorter than the threads take from one call to the next.
-                wait_until("calls", || {
-                    tprofiler_json(port, &["status"])["calls_seen"].as_u64() > Some(0)
+                wait_until("calls of outer", || {
+                    let top = tprofiler_json(port, &["top", "1000"]);
+                    let mut methods = top["methods"].as_array().into_iter().flatten();
+                    methods.any(|of| of["method"] == "outer" && of["calls"].as_u64() > Some(0))
                 });
             }
             succeeds(&["detach", &pid]);

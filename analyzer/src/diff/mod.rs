@@ -45,6 +45,7 @@ use crate::input::progress::Progress;
 use crate::options::Unit;
 use crate::options::{DataFilter, Format, Layout, Options, Output};
 use crate::report::Report;
+use crate::run::muted::MutedInRun;
 use crate::stats::aggregate::Figures;
 use crate::stats::lock_sums::LockSite;
 use crate::stats::method::{Method, MethodName};
@@ -271,7 +272,7 @@ impl Side {
 struct PartlyMeasured<'r> {
     /// Named as in the log.
     throttled: HashSet<&'r str>,
-    muted: &'r [Pattern],
+    muted: &'r [MutedInRun],
     /// Classes that were postponed until the end.
     never: HashSet<&'r str>,
 }
@@ -280,7 +281,7 @@ impl PartlyMeasured<'_> {
     fn has(&self, name: &MethodName) -> bool {
         let is_throttled =
             || !self.throttled.is_empty() && self.throttled.contains(&*name.log_name());
-        let is_muted = |pattern: &Pattern| pattern.method(&name.class, &name.method);
+        let is_muted = |of: &MutedInRun| of.muted.pattern.method(&name.class, &name.method);
         self.muted.iter().any(is_muted) || is_throttled()
     }
 }

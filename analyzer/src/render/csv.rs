@@ -9,10 +9,11 @@ use crate::options::By;
 use crate::report::Report;
 use crate::report::cpu::SampledMethod;
 use crate::report::groups::MethodReport;
+use crate::report::not_counted::NotCounted;
 use crate::stats::method::Method;
 use crate::stats::sampled_stacks::CpuFigures;
 
-const COLUMNS: [&str; 17] = [
+const COLUMNS: [&str; 18] = [
     "class",
     "method",
     "descriptor",
@@ -30,6 +31,7 @@ const COLUMNS: [&str; 17] = [
     "cpu_self_ns",
     "cpu_total_ns",
     "samples",
+    "muted_ns",
 ];
 
 /// `calls` to `p99_ns`.
@@ -79,17 +81,21 @@ fn fields(label: Option<&String>, method: &MethodReport) -> Vec<String> {
     let [p50, p95, p99] = figures.percentiles_ns();
     let of_calls = [figures.avg_ns(), Some(figures.max_ns), p50, p95, p99];
     fields.extend(of_calls.map(|ns| ns.map(|ns| ns.to_string()).unwrap_or_default()));
-    fields.push(method.throttled_ns.to_string());
+    let NotCounted { throttled_ns, muted_ns } = method.not_counted;
+    fields.push(throttled_ns.unwrap_or(0).to_string());
     fields.push(method.probe_ns.map(|ns| ns.to_string()).unwrap_or_default());
     fields.extend(cpu_fields(method.cpu));
+    fields.push(muted_ns.unwrap_or(0).to_string());
     fields
 }
 
 fn fields_of_sampled(label: Option<&String>, sampled: &SampledMethod) -> Vec<String> {
     let mut fields = names(label, &sampled.method);
     fields.extend([const { String::new() }; EXACT_COLUMNS]);
-    fields.extend([sampled.throttled_ns.to_string(), String::new()]);
+    let NotCounted { throttled_ns, muted_ns } = sampled.not_counted;
+    fields.extend([throttled_ns.unwrap_or(0).to_string(), String::new()]);
     fields.extend(cpu_fields(Some(sampled.cpu)));
+    fields.push(muted_ns.unwrap_or(0).to_string());
     fields
 }
 

@@ -124,14 +124,16 @@ fn thrown(report: &Report, writer: &mut Writer<&mut dyn Write>) -> Written {
         }
         return Ok(());
     }
-    let figures = ["began", "thrown", "calls", "was_throttled"];
+    let figures = ["began", "thrown", "calls", "was_throttled", "was_muted"];
     writer.write_record(["exception"].into_iter().chain(METHOD).chain(figures))?;
-    for ExceptionsAt { site, began, thrown, calls, was_throttled, .. } in
+    for ExceptionsAt { site, began, thrown, calls, not_counted, .. } in
         &report.events.exceptions.sites
     {
         let mut cells = vec![site.class.clone()];
         cells.extend(names(&site.method));
-        cells.extend([began.to_string(), text(*thrown), text(*calls), was_throttled.to_string()]);
+        cells.extend([began.to_string(), text(*thrown), text(*calls)]);
+        let were = [not_counted.throttled_ns, not_counted.muted_ns];
+        cells.extend(were.map(|ns| ns.is_some().to_string()));
         writer.write_record(cells)?;
     }
     Ok(())

@@ -51,8 +51,11 @@ pub(super) fn text(report: &Report, labels: &Labels, out: &mut dyn Write) -> io:
     if let Some(rest) = sites.len().checked_sub(shown).filter(|rest| *rest > 0) {
         writeln!(out, "    and {}", plural(number(rest), "more row", "more rows"))?;
     }
-    if sites.iter().take(shown).any(|at| at.was_throttled) {
-        writeln!(out, "+: at least so many; the method was throttled for part of the time")?;
+    if sites.iter().take(shown).any(|at| at.not_counted.is_any()) {
+        writeln!(
+            out,
+            "+: at least so many; the method was throttled or muted for part of the time"
+        )?;
     }
     Ok(())
 }
@@ -74,7 +77,7 @@ fn per_second(began: u64, report: &Report) -> Option<String> {
 fn figures(at: &ExceptionsAt, report: &Report) -> [String; 4] {
     let none = || "-".to_owned();
     [
-        count(at.began.into()) + if at.was_throttled { "+" } else { "" },
+        count(at.began.into()) + if at.not_counted.is_any() { "+" } else { "" },
         per_second(at.began, report).unwrap_or_else(none),
         at.calls.map_or_else(none, |calls| share(at.began, calls)),
         at.thrown.map_or_else(none, |thrown| count(thrown.into())),
@@ -158,6 +161,7 @@ struct Row<'r> {
     thrown: Option<u64>,
     calls: Option<u64>,
     was_throttled: bool,
+    was_muted: bool,
     per_s: Option<f64>,
     last_hour: Option<u64>,
     hour_before: Option<u64>,
@@ -230,7 +234,8 @@ impl<'r> Row<'r> {
             began: at.began,
             thrown: at.thrown,
             calls: at.calls,
-            was_throttled: at.was_throttled,
+            was_throttled: at.not_counted.throttled_ns.is_some(),
+            was_muted: at.not_counted.muted_ns.is_some(),
             per_s: None,
             last_hour: at.recent.map(|recent| recent.began.last),
             hour_before: at.recent.map(|recent| recent.began.before),

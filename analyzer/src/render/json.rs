@@ -23,6 +23,7 @@ use crate::report::{ReadSummary, Report, SampleReport};
 use crate::run::cut_short::CutInRun;
 use crate::run::data::UnfinishedCall;
 use crate::run::losses::Losses;
+use crate::run::muted::{MutedInRun, MutedPattern};
 use crate::run::postponed::{PostponedClass, PostponedInRun};
 use crate::run::throttled::ThrottledInRun;
 
@@ -245,6 +246,8 @@ pub(super) struct JsonMissing<'r> {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     throttled: Vec<JsonThrottled<'r>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    muted: Vec<JsonMuted<'r>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     classes_postponed: Vec<JsonPostponed<'r>>,
 }
 
@@ -276,6 +279,24 @@ struct JsonThrottled<'r> {
     out_ns: u64,
     calls_per_s: u64,
     mean_ns: Option<u64>,
+}
+
+#[derive(Serialize)]
+struct JsonMuted<'r> {
+    run: &'r str,
+    pattern: String,
+    from_ns: u64,
+    to_ns: Option<u64>,
+    times: u64,
+    muted_ns: u64,
+}
+
+impl<'r> JsonMuted<'r> {
+    fn new(MutedInRun { run, muted }: &'r MutedInRun) -> Self {
+        let MutedPattern { pattern, from_ns, to_ns, times, muted_ns } = muted;
+        let (from_ns, to_ns, times, muted_ns) = (*from_ns, *to_ns, *times, *muted_ns);
+        Self { run, pattern: pattern.to_string(), from_ns, to_ns, times, muted_ns }
+    }
 }
 
 #[derive(Serialize)]
@@ -361,6 +382,7 @@ impl<'r> JsonMissing<'r> {
             cpu_ns: Some(probe_cost.cpu_ns).filter(|cpu_ns| *cpu_ns > 0),
             raised_thresholds: raised.collect(),
             throttled: missing.throttled.iter().map(JsonThrottled::new).collect(),
+            muted: missing.muted.iter().map(JsonMuted::new).collect(),
             classes_postponed: missing.postponed.iter().map(JsonPostponed::new).collect(),
         }
     }

@@ -59,6 +59,7 @@ pub(super) struct Row<'r> {
     p95_ns: Option<u64>,
     p99_ns: Option<u64>,
     throttled_ns: u64,
+    muted_ns: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     probe_ns: Option<u64>,
     #[serde(flatten)]
@@ -82,7 +83,8 @@ impl<'r> Row<'r> {
             p50_ns,
             p95_ns,
             p99_ns,
-            throttled_ns: report.throttled_ns,
+            throttled_ns: report.not_counted.throttled_ns.unwrap_or(0),
+            muted_ns: report.not_counted.muted_ns.unwrap_or(0),
             probe_ns: report.probe_ns,
             cpu: report.cpu.map(CpuColumns::new),
         }
@@ -116,6 +118,7 @@ pub(super) struct SampledRow<'r> {
     #[serde(flatten)]
     method: Name<'r>,
     throttled_ns: u64,
+    muted_ns: u64,
     #[serde(flatten)]
     cpu: CpuColumns,
 }
@@ -125,7 +128,8 @@ impl<'r> JsonCpu<'r> {
         let rows = cpu.only_sampled.iter().map(|sampled| SampledRow {
             key: Key::new(by, sampled.label.as_ref()),
             method: Name::new(&sampled.method),
-            throttled_ns: sampled.throttled_ns,
+            throttled_ns: sampled.not_counted.throttled_ns.unwrap_or(0),
+            muted_ns: sampled.not_counted.muted_ns.unwrap_or(0),
             cpu: CpuColumns::new(sampled.cpu),
         });
         Self {

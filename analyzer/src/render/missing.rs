@@ -1,5 +1,6 @@
 //! What is missing from a report, in words, for every format.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use log_format::writer::one_line;
@@ -9,6 +10,7 @@ use crate::report::Report;
 use crate::report::missing::{Missing, RaisedInRun};
 use crate::run::cut_short::CutInRun;
 use crate::run::losses::Losses;
+use crate::run::muted::MutedInRun;
 use crate::run::postponed::PostponedInRun;
 use crate::run::throttled::ThrottledInRun;
 use log_format::human::{duration, plural, separated};
@@ -26,6 +28,8 @@ const CLASSES_NAMED: usize = 2;
 
 /// Throttled methods that are named.
 const THROTTLED_SHOWN: usize = 10;
+/// How many muted patterns are named.
+const PATTERNS_SHOWN: usize = 10;
 
 /// A number of losses, and the words for one and for several.
 type Loss = (fn(&Losses) -> u64, &'static str, &'static str);
@@ -49,8 +53,8 @@ const FLAWS: [Loss; 21] = [
     ),
     (
         |losses| losses.statistics.muted_methods,
-        "method was muted part of the time; its calls were not counted then",
-        "methods were muted part of the time; their calls were not counted then",
+        "method was muted, all or part of the time; meanwhile its time is in its callers' self time",
+        "methods were muted, all or part of the time; meanwhile their time is in their callers' self time",
     ),
     (
         |losses| losses.statistics.muted_calls,
@@ -161,6 +165,7 @@ pub fn missing(report: &Report) -> Vec<String> {
     let runs = report.read.runs.len();
     let mut lines = not_throttled(report);
     lines.extend(throttled(&report.missing.throttled, runs, &report.layout.zone));
+    lines.extend(muted(&report.missing.muted, runs, &report.layout.zone));
     lines
 }
 
@@ -171,7 +176,7 @@ pub fn missing_in_short(report: &Report) -> Vec<String> {
     lines
 }
 
-/// What the report lacks, without throttled methods.
+/// What the report lacks, without the names of throttled methods and muted patterns.
 fn not_throttled(report: &Report) -> Vec<String> {
     let (missing, runs, zone) = (&report.missing, report.read.runs.len(), &report.layout.zone);
     let mut lines = cut(&missing.cut, runs, zone);
@@ -404,6 +409,39 @@ fn throttled_line(of: &[&ThrottledInRun], runs: usize, zone: &Zone) -> Option<St
         one_line(&busiest.method.name),
         mean.unwrap_or_default(),
     ))
+}
+
+/// When patterns were muted, one line each, those with most time first.
+pub(super) fn muted(found: &[MutedInRun], runs: usize, zone: &Zone) -> Vec<String> {
+    let mut longest: Vec<&MutedInRun> = found.iter().collect();
+    longest.sort_by(|a, b| {
+        let key = |of: &MutedInRun| (Reverse(of.muted.muted_ns), of.muted.from_ns);
+        key(a).cmp(&key(b))
+    });
+    let rest = u64::try_from(found.len().saturating_sub(PATTERNS_SHOWN)).unwrap_or(u64::MAX);
+    let line = |MutedInRun { run, muted }: &MutedInRun| {
+        let from = zone.text(muted.from_ns);
+        let to = muted.to_ns.map(|ns| zone.text(ns));
+        let when = match (muted.times, to) {
+            (1, None) => format!("since {from}"),
+            (1, Some(to)) => format!("from {from} to {to}"),
+            (times, to) => {
+                let to = to.unwrap_or_else(|| "the end".to_owned());
+                format!("{} times from {from} to {to}", separated(times.into()))
+            }
+        };
+        let place = if runs == 1 { String::new() } else { format!(" in run {run}") };
+        format!(
+            "{} was muted {when}{place}, {} of the selected time; its time is in its callers' self time",
+            one_line(&muted.pattern.to_string()),
+            duration(muted.muted_ns)
+        )
+    };
+    let mut lines: Vec<String> = longest.into_iter().take(PATTERNS_SHOWN).map(line).collect();
+    if rest > 0 {
+        lines.push(plural(rest, "more pattern was muted", "more patterns were muted"));
+    }
+    lines
 }
 
 fn throttled_count(found: &[ThrottledInRun]) -> Option<String> {

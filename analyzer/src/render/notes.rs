@@ -5,8 +5,8 @@ use std::io::{self, Write};
 use log_format::human::plural;
 
 use super::missing::{
-    by_method, cut, flaws, losses, never_instrumented, postponed, raised, raised_times, throttled,
-    unread,
+    by_method, cut, flaws, losses, muted, never_instrumented, postponed, raised, raised_times,
+    throttled, unread,
 };
 use super::text_parts::{WIDTH, heading, number, wrapped};
 use crate::report::Report;
@@ -39,6 +39,7 @@ pub fn in_text(report: &Report, shows_details: bool) -> InText {
     details.extend(raised(&missing.raised, zone));
     details.extend(postponed(&missing.postponed, runs, zone));
     details.extend(throttled(&missing.throttled, runs, zone));
+    details.extend(muted(&missing.muted, runs, zone));
     let flaws = flaws(missing);
     let trust = trust(report, details.len(), shows_details || flaws == details);
     InText { gone, trust, flaws, details }
@@ -52,6 +53,7 @@ fn trust(report: &Report, notes: usize, shows_details: bool) -> Option<String> {
     let numbers = [
         (log.recorded_calls_dropped, "call dropped", "calls dropped"),
         (number(by_method(&missing.throttled).len()), "method throttled", "methods throttled"),
+        (number(missing.muted.len()), "pattern muted", "patterns muted"),
         (statistics.lost_calls, "call not counted", "calls not counted"),
         (late, "class instrumented late", "classes instrumented late"),
         (raised_times(&missing.raised), "raised threshold", "raised thresholds"),

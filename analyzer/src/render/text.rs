@@ -200,7 +200,10 @@ fn tables(report: &Report, labels: &Labels, out: &mut dyn Write) -> io::Result<(
     heading(out, &format!("{what} by {by}; p50, p95, p99 of {calls} calls, {error}"))?;
     let methods = groups.iter().flat_map(|group| &group.methods);
     if groups.iter().any(|group| group.label.is_some() && group.is_partial) {
-        writeln!(out, "+: at least so many; a method was throttled for part of the time, or all")?;
+        writeln!(
+            out,
+            "+: at least so many; a method was throttled or muted for part of the time, or all"
+        )?;
     } else {
         sign_of_calls(methods.clone(), out)?;
     }

@@ -143,8 +143,11 @@ pub(super) fn sign_of_calls<'m>(
     mut methods: impl Iterator<Item = &'m MethodReport>,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    if methods.any(|method| method.is_partial) {
-        writeln!(out, "+: at least so many; the method was throttled for part of the time")?;
+    if methods.any(|method| method.not_counted.is_any()) {
+        writeln!(
+            out,
+            "+: at least so many; the method was throttled or muted for part of the time"
+        )?;
     }
     Ok(())
 }
@@ -176,7 +179,7 @@ pub(super) fn sign_of_share<'m>(
 
 /// A method's calls, with a sign if there were more.
 pub(super) fn calls(method: &MethodReport) -> String {
-    let more = if method.is_partial { "+" } else { "" };
+    let more = if method.not_counted.is_any() { "+" } else { "" };
     count(method.figures.calls.into()) + more
 }
 

@@ -23,12 +23,12 @@ use crate::report::group_names::{GroupNames, label};
 use crate::report::groups::{GroupReport, OfAll, groups};
 use crate::report::locks::LockReport;
 use crate::report::missing::{Missing, RaisedInRun};
+use crate::report::not_counted::{NotCountedTimes, NotMeasured};
 use crate::report::off_cpu::{OffCpuReport, grouped_waits};
 use crate::report::overview::Overview;
 use crate::report::selected::SelectedData;
 use crate::report::sql::SqlReport;
 use crate::report::states::StateReport;
-use crate::report::throttled_times::ThrottledTimes;
 use crate::report::traces::TraceReport;
 use crate::report::{
     CallPaths, EventReports, MethodTables, ReadSummary, Report, SampleReport, UnfinishedReport,
@@ -41,11 +41,12 @@ use crate::run::data::{ReportNames, RunData, UnfinishedCall};
 use crate::run::exceptions::read_exceptions;
 use crate::run::history::AgentHistory;
 use crate::run::lock_waits::read_locks;
+use crate::run::muted::MutedInRun;
 use crate::run::nearest_names::Nearest;
 use crate::run::postponed::PostponedInRun;
 use crate::run::selection::Selection;
 use crate::run::sql::read_sql;
-use crate::run::throttled::{Throttled, ThrottledInRun, sort_by_missed};
+use crate::run::throttled::{ThrottledInRun, sort_by_missed};
 use crate::run::traces::read_traces;
 use crate::stats::aggregate::{Group, Totals};
 use crate::stats::allocation_sums::AllocationSums;
@@ -79,8 +80,8 @@ pub struct Collector {
     nearest: Nearest,
     awaiting_totals: u64,
     missing: Missing,
-    /// What each run throttled.
-    throttled: Vec<Throttled>,
+    /// What each run throttled and muted.
+    not_measured: Vec<NotMeasured>,
     missing_files: Vec<String>,
     tree: CallTree,
     overview: OverviewSums,
@@ -167,8 +168,9 @@ impl Collector {
         let of_methods = throttled.in_range(covered, range);
         let of_methods = of_methods.map(|method| ThrottledInRun { run: label(), method });
         self.missing.throttled.extend(of_methods);
-        self.throttled.push(throttled);
-        self.missing.muted.extend(muted.in_range(covered));
+        let patterns = muted.in_range(covered, range);
+        self.missing.muted.extend(patterns.map(|muted| MutedInRun { run: label(), muted }));
+        self.not_measured.push(NotMeasured { throttled, muted });
         let of_classes = postponed.in_range(covered);
         let of_classes = of_classes.map(|class| PostponedInRun { run: label(), class });
         self.missing.postponed.extend(of_classes);
@@ -333,11 +335,11 @@ impl Collector {
     fn take_exceptions(&mut self, labels: &[String], selection: &Selection) -> ExceptionReport {
         let sums = std::mem::take(&mut self.exceptions);
         let calls_of = |method: &Method| self.calls_of(method, selection);
-        let times = ThrottledTimes::new(&self.throttled, selection);
-        let throttled = times.of(Group::All, None);
-        let was_throttled = |method: &Method| throttled.ns(method).is_some();
+        let times = NotCountedTimes::new(&self.not_measured, selection);
+        let times = times.of(Group::All, None);
+        let not_counted = |method: &Method| times.of(method);
         let hours = self.last_hours.as_ref();
-        ExceptionReport::new(sums, hours, calls_of, was_throttled, |group| {
+        ExceptionReport::new(sums, hours, calls_of, not_counted, |group| {
             label(group, labels, &self.threads, &self.names, &selection.zone)
         })
     }
@@ -498,8 +500,8 @@ impl Collector {
             entries: &self.overview.entries,
         };
         let of_group = |group| label(group, labels, &self.threads, &self.names, &selection.zone);
-        let times = ThrottledTimes::new(&self.throttled, selection);
-        let throttled = |group| {
+        let times = NotCountedTimes::new(&self.not_measured, selection);
+        let not_counted = |group| {
             let host = match (group, selection.by) {
                 (Group::Named(place), By::Host) => self.names.name(place),
                 _ => None,
@@ -510,8 +512,8 @@ impl Collector {
             times.of(group, is_of.as_ref().map(|is_of| is_of as &dyn Fn(usize) -> bool))
         };
         let (groups, saturated) =
-            groups(totals, options, of_all, &mut sampled, throttled, of_group);
-        let cpu = sampled.finish(options.layout.top, throttled, of_group);
+            groups(totals, options, of_all, &mut sampled, not_counted, of_group);
+        let cpu = sampled.finish(options.layout.top, not_counted, of_group);
         let cpu = CpuReport { stacks, ..cpu };
         (groups, cpu, OffCpuReport::new(off_cpu, waits, of_group), saturated)
     }

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::options::By;
 use crate::report::group_names::GroupNames;
-use crate::report::throttled_times::OfGroup;
+use crate::report::not_counted::{NotCounted, OfGroup};
 use crate::stats::aggregate::Group;
 use crate::stats::method::Method;
 use crate::stats::sampled_stacks::{CpuFigures, SampledStacks};
@@ -21,8 +21,8 @@ pub struct SampledMethod {
     pub method: Method,
     /// Its CPU time.
     pub cpu: CpuFigures,
-    /// How long it was throttled, in nanoseconds.
-    pub throttled_ns: u64,
+    /// How long it was throttled or muted.
+    pub not_counted: NotCounted,
     /// Whether its group has exact figures of it.
     pub is_measured: bool,
 }
@@ -31,7 +31,11 @@ impl SampledMethod {
     /// What stands behind its name.
     #[must_use]
     pub const fn sign(&self) -> &'static str {
-        if self.throttled_ns > 0 { " (throttled)" } else { "" }
+        match self.not_counted {
+            NotCounted { throttled_ns: Some(1..), .. } => " (throttled)",
+            NotCounted { muted_ns: Some(1..), .. } => " (muted)",
+            _ => "",
+        }
     }
 }
 
@@ -139,16 +143,16 @@ impl SampledGroups {
     pub(crate) fn finish<'t>(
         self,
         top: Option<usize>,
-        throttled: impl Fn(Group) -> OfGroup<'t>,
+        not_counted: impl Fn(Group) -> OfGroup<'t>,
         label: impl Fn(Group) -> Option<String>,
     ) -> CpuReport {
         let Self { total_ns, samples, kernel_ns, .. } = self;
         let mut report = CpuReport { total_ns, samples, kernel_ns, ..CpuReport::default() };
         for (group, methods) in self.groups {
-            let (label, throttled) = (label(group), throttled(group));
+            let (label, times) = (label(group), not_counted(group));
             let methods = methods.into_iter().map(|(method, (cpu, is_measured))| SampledMethod {
                 label: label.clone(),
-                throttled_ns: throttled.ns(&method).unwrap_or(0),
+                not_counted: times.of(&method),
                 method,
                 cpu,
                 is_measured,

@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
+use crate::report::not_counted::NotCounted;
 use crate::stats::aggregate::Group;
 use crate::stats::exception_sums::{
     Example, Examples, ExceptionSite, ExceptionSums, Thrown, throw_frame,
@@ -42,8 +43,8 @@ pub struct ExceptionsAt {
     pub thrown: Option<u64>,
     /// All calls of the method, if there are statistics of it.
     pub calls: Option<u64>,
-    /// The method was throttled for a time: more exceptions may have begun there.
-    pub was_throttled: bool,
+    /// How long the method was throttled or muted: more exceptions may have begun there.
+    pub not_counted: NotCounted,
     /// How many began in the last hours, if these can be compared.
     pub recent: Option<Recent>,
     /// Some of them, the newest first.
@@ -61,12 +62,12 @@ pub struct Recent {
 
 impl ExceptionReport {
     /// The report of these exceptions. Without statistics, or if only examples have what is selected, it is of the
-    /// examples. `calls_of` is asked for the calls of a method, `was_throttled` whether it was throttled for a time.
+    /// examples. `calls_of` is asked for the calls of a method, `not_counted` how long they were not counted.
     pub(crate) fn new(
         mut sums: ExceptionSums,
         hours: Option<&LastHours>,
         calls_of: impl Fn(&Method) -> Option<u64>,
-        was_throttled: impl Fn(&Method) -> bool,
+        not_counted: impl Fn(&Method) -> NotCounted,
         label: impl Fn(Group) -> Option<String>,
     ) -> Self {
         let of_examples = sums.statistics.is_empty() && !sums.examples.is_empty();
@@ -95,7 +96,7 @@ impl ExceptionReport {
                     began,
                     thrown: (!of_examples).then_some(thrown),
                     calls: calls_of(&site.method).filter(|_| !of_examples),
-                    was_throttled: was_throttled(&site.method),
+                    not_counted: not_counted(&site.method),
                     recent: hours.filter(|_| !of_examples).map(recent),
                     examples: examples.remove(&site).unwrap_or_default().newest,
                     site,
@@ -167,7 +168,8 @@ mod tests {
         }
         let examples = sums.example(Group::All, site("A", "pay"));
         (examples.count, examples.by_stack) = (3, [(first, 1), (second, 2)].into());
-        let report = ExceptionReport::new(sums, None, |_| None, |_| false, |_| None);
+        let report =
+            ExceptionReport::new(sums, None, |_| None, |_| NotCounted::default(), |_| None);
         assert_eq!(
             report.stacks.lines(),
             [

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use crate::options::{By, Options, SortKey};
 use crate::report::cpu::SampledGroups;
-use crate::report::throttled_times::OfGroup;
+use crate::report::not_counted::{NotCounted, OfGroup};
 use crate::stats::aggregate::{Figures, Group, Totals};
 use crate::stats::method::Method;
 use crate::stats::sampled_stacks::CpuFigures;
@@ -24,7 +24,7 @@ pub struct GroupReport {
     pub not_shown: usize,
     /// Calls of all of its methods.
     pub calls: u128,
-    /// Whether it has more calls: a method was throttled for some of its time.
+    /// Whether it has more calls: a method was throttled or muted for some of its time.
     pub is_partial: bool,
     /// Self time of all of its methods, in nanoseconds.
     pub self_ns: u128,
@@ -60,10 +60,8 @@ pub struct MethodReport {
     pub figures: Figures,
     /// Its share of the self time of all methods in its group.
     pub self_percent: f64,
-    /// How long it was throttled in the selected time and the runs of its group, in nanoseconds.
-    pub throttled_ns: u64,
-    /// Whether its figures lack time because it was throttled, in the selected time or an interval that it touches.
-    pub is_partial: bool,
+    /// How long it was throttled or muted in the selected time and the runs of its group.
+    pub not_counted: NotCounted,
     /// Whether it calls itself, so that its average is too low.
     pub is_recursive: bool,
     /// What its probes took at least, an estimate in nanoseconds; `None` if the logs do not have it. About half of it
@@ -99,7 +97,7 @@ pub(crate) fn groups<'t>(
     options: &Options,
     of_all: OfAll<'_>,
     sampled: &mut SampledGroups,
-    throttled: impl Fn(Group) -> OfGroup<'t>,
+    not_counted: impl Fn(Group) -> OfGroup<'t>,
     label: impl Fn(Group) -> Option<String>,
 ) -> (Vec<GroupReport>, bool) {
     let mut saturated = false;
@@ -112,8 +110,8 @@ pub(crate) fn groups<'t>(
             saturated |= methods.iter().any(|(_, figures)| figures.is_saturated());
             sampled.set_measured(group, methods.iter().map(|(method, _)| method));
             let cpu = |method: &Method| sampled.of(group, method);
-            let throttled = throttled(group);
-            group_report(label(group), methods, options, of_all, cpu, &throttled)
+            let times = not_counted(group);
+            group_report(label(group), methods, options, of_all, cpu, &times)
         })
         .collect();
     match options.layout.by {
@@ -133,20 +131,19 @@ fn group_report(
     options: &Options,
     of_all: OfAll<'_>,
     cpu: impl Fn(&Method) -> Option<CpuFigures>,
-    throttled: &OfGroup<'_>,
+    not_counted: &OfGroup<'_>,
 ) -> GroupReport {
     methods.sort_by(|a, b| compare(options.layout.sort, &b.1, &a.1).then_with(|| a.0.cmp(&b.0)));
     let sum = |of: fn(&Figures) -> u64| methods.iter().map(|(_, f)| u128::from(of(f))).sum();
     let (calls, self_ns): (u128, u128) = (sum(|f| f.calls), sum(|f| f.self_ns));
     let count = methods.len();
     let is_partial = match (options.layout.by, &options.filter.method) {
-        // One without a row was throttled all the time.
-        (By::Hour | By::Minute | By::Run | By::Host, None) => throttled.has_any(),
-        _ => methods.iter().any(|(method, _)| throttled.ns(method).is_some()),
+        // One without a row was throttled or muted all the time.
+        (By::Hour | By::Minute | By::Run | By::Host, None) => not_counted.has_any(),
+        _ => methods.iter().any(|(method, _)| not_counted.of(method).is_any()),
     };
     let report = |(method, figures): (Method, Figures)| MethodReport {
-        throttled_ns: throttled.ns(&method).unwrap_or(0),
-        is_partial: throttled.ns(&method).is_some(),
+        not_counted: not_counted.of(&method),
         probe_ns: of_all.probe_call_ns.map(|ns| ns.saturating_mul(figures.calls)),
         cpu: cpu(&method),
         method,

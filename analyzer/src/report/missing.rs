@@ -1,9 +1,8 @@
 //! What a report lacks.
 
-use log_format::pattern::Pattern;
-
 use crate::run::cut_short::CutInRun;
 use crate::run::losses::{Losses, Raised};
+use crate::run::muted::MutedInRun;
 use crate::run::postponed::PostponedInRun;
 use crate::run::throttled::ThrottledInRun;
 
@@ -21,7 +20,7 @@ pub struct Missing {
     /// Throttled methods, those with most time missed first.
     pub throttled: Vec<ThrottledInRun>,
     /// Patterns whose methods were muted at some time.
-    pub muted: Vec<Pattern>,
+    pub muted: Vec<MutedInRun>,
     /// Loaded classes that were not instrumented for some time.
     pub postponed: Vec<PostponedInRun>,
 }

@@ -10,6 +10,7 @@ mod group_names;
 pub mod groups;
 pub mod locks;
 pub mod missing;
+pub mod not_counted;
 pub mod off_cpu;
 pub mod overview;
 pub mod selected;
@@ -18,7 +19,6 @@ pub mod slowest;
 mod spans;
 pub mod sql;
 pub mod states;
-mod throttled_times;
 pub mod traces;
 
 use std::collections::HashMap;

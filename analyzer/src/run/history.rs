@@ -25,6 +25,7 @@ impl AgentHistory {
     pub fn add_counter(&mut self, row: &CounterRow) {
         self.thresholds.add(row);
         self.throttled.saw(row.start_ns);
+        self.muted.saw(row.start_ns);
     }
 
     /// Adds an event.

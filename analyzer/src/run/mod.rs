@@ -9,6 +9,7 @@ pub mod data;
 mod data_tests;
 pub(crate) mod exceptions;
 pub mod history;
+mod known_time;
 pub(crate) mod lock_waits;
 pub mod losses;
 pub mod muted;

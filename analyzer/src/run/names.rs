@@ -168,13 +168,12 @@ impl Names {
     ) -> HashSet<MethodId> {
         let throttled: HashSet<String> =
             throttled.in_range(range, range).map(|method| method.name).collect();
-        let muted: Vec<Pattern> = muted.in_range(range).collect();
-        if throttled.is_empty() && muted.is_empty() {
+        if throttled.is_empty() && muted.in_range(range, range).next().is_none() {
             return HashSet::new();
         }
         let is_partial = |name: &MethodName| {
             throttled.contains(&name.log_name())
-                || muted.iter().any(|pattern| pattern.method(&name.class, &name.method))
+                || muted.of_method(&name.class, &name.method, range, range).is_some()
         };
         self.methods.iter().filter(|(_, name)| is_partial(name)).map(|(id, _)| *id).collect()
     }

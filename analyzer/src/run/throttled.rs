@@ -13,6 +13,7 @@ use std::collections::{BTreeMap, HashMap};
 use log_format::rows::{EventRow, event};
 
 use crate::options::time_range::TimeRange;
+use crate::run::known_time::{KnownTime, overlap_ns};
 
 /// Rows kept for a method. If there are more, its older times are merged into one.
 const MAX_ROWS: usize = 256;
@@ -21,10 +22,7 @@ const MAX_ROWS: usize = 256;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Throttled {
     methods: HashMap<String, Changes>,
-    /// The last moment of any row: a method that is still throttled was so until then.
-    last_ns: u64,
-    /// The first moment of any counter: nothing is known to be missed in hours that were deleted.
-    first_ns: Option<u64>,
+    known: KnownTime,
 }
 
 /// A method that was throttled in a selected time.
@@ -76,7 +74,7 @@ pub fn sort_by_missed(found: &mut [ThrottledInRun]) {
 impl Throttled {
     /// Adds an event if a method was throttled or unthrottled. A repeated one changes nothing.
     pub fn add_event(&mut self, row: &EventRow) {
-        self.last_ns = self.last_ns.max(row.at_ns);
+        self.known.reaches(row.at_ns);
         let cost = match row.event.as_str() {
             event::THROTTLED => {
                 // At least one call was seen.
@@ -95,8 +93,7 @@ impl Throttled {
 
     /// Tells that the log has figures of this moment.
     pub fn saw(&mut self, ns: u64) {
-        self.last_ns = self.last_ns.max(ns);
-        self.first_ns = Some(self.first_ns.map_or(ns, |first| first.min(ns)));
+        self.known.saw(ns);
     }
 
     /// The methods that were throttled at some moment in `covered`, unordered. How long they were is of `selected`.
@@ -105,8 +102,7 @@ impl Throttled {
         covered: &TimeRange,
         selected: &TimeRange,
     ) -> impl Iterator<Item = ThrottledMethod> + use<'t> {
-        let (covered, selected) = (*covered, *selected);
-        let known = TimeRange { from_ns: selected.from_ns.max(self.first_ns), ..selected };
+        let (covered, known) = (*covered, self.known.within(selected));
         self.methods.iter().filter_map(move |(name, changes)| {
             let mut spans = changes.spans();
             spans.retain(|span| covered.overlaps(span.from_ns, span.to_ns));
@@ -116,9 +112,9 @@ impl Throttled {
                 from_ns: spans.first()?.from_ns,
                 to_ns: last.to_ns,
                 times: spans.iter().map(|span| span.times).sum(),
-                out_ns: spans.iter().fold(0, |sum, span| {
-                    u64::saturating_add(sum, span.out_ns_in(&known, self.last_ns))
-                }),
+                out_ns: spans
+                    .iter()
+                    .fold(0, |sum, span| u64::saturating_add(sum, span.out_ns_in(&known))),
                 calls_per_s: last.cost.calls_per_s,
                 mean_ns: last.cost.mean_ns,
             })
@@ -205,14 +201,12 @@ impl Span {
     }
 
     fn whole_ns(&self) -> u64 {
-        self.out_ns_in(&TimeRange::default(), self.from_ns)
+        self.to_ns.map_or(0, |_| self.out_ns_in(&TimeRange::default()))
     }
 
-    /// How long the method was throttled in `range`, if the log ends at `last_ns`.
-    fn out_ns_in(&self, range: &TimeRange, last_ns: u64) -> u64 {
-        let from_ns = self.from_ns.max(range.from_ns.unwrap_or(0));
-        let to_ns = self.to_ns.unwrap_or(last_ns).min(range.to_ns.unwrap_or(u64::MAX));
-        to_ns.saturating_sub(from_ns).min(self.out_ns.unwrap_or(u64::MAX))
+    /// How long the method was throttled in `range`.
+    fn out_ns_in(&self, range: &TimeRange) -> u64 {
+        overlap_ns(range, self.from_ns, self.to_ns).min(self.out_ns.unwrap_or(u64::MAX))
     }
 }
 

@@ -253,5 +253,5 @@ pub fn not_measured(
     let in_run = |method| ThrottledInRun { run: run.label.clone(), method };
     let mut methods: Vec<_> = throttled.in_range(&range, &range).map(in_run).collect();
     sort_by_missed(&mut methods);
-    (methods, muted.in_range(&range).collect())
+    (methods, muted.in_range(&range, &range).map(|muted| muted.pattern).collect())
 }

@@ -8,6 +8,7 @@ use serde::Serialize;
 use crate::render::labels::Labels;
 use crate::report::cpu::SampledMethod;
 use crate::report::groups::MethodReport;
+use crate::report::not_counted::NotCounted;
 use crate::stats::method::Method;
 use crate::stats::sampled_stacks::CpuFigures;
 
@@ -34,8 +35,9 @@ pub(super) struct Methods {
     p50: Vec<Option<u64>>,
     p95: Vec<Option<u64>>,
     p99: Vec<Option<u64>>,
-    /// How long it was throttled, in nanoseconds.
-    out: Vec<u64>,
+    /// How long it was throttled, and muted, in nanoseconds.
+    throttled: Vec<u64>,
+    muted: Vec<u64>,
     /// Whether its figures lack some time because of that.
     partial: Vec<bool>,
     mostly_probe: Vec<bool>,
@@ -109,8 +111,7 @@ impl<'r, 'l> Table<'r, 'l> {
         methods.p50.push(p50);
         methods.p95.push(p95);
         methods.p99.push(p99);
-        methods.out.push(row.throttled_ns);
-        methods.partial.push(row.is_partial);
+        methods.add_not_counted(row.not_counted);
         methods.mostly_probe.push(row.is_mostly_probe());
         methods.recursive.push(row.is_recursive);
         methods.add_cpu(row.cpu);
@@ -147,8 +148,7 @@ impl<'r, 'l> Table<'r, 'l> {
         for percentile in [&mut methods.p50, &mut methods.p95, &mut methods.p99] {
             percentile.push(None);
         }
-        methods.out.push(row.throttled_ns);
-        methods.partial.push(row.throttled_ns > 0);
+        methods.add_not_counted(row.not_counted);
         methods.mostly_probe.push(false);
         methods.recursive.push(false);
         methods.add_cpu(Some(row.cpu));
@@ -187,6 +187,12 @@ impl<'r, 'l> Table<'r, 'l> {
 }
 
 impl Methods {
+    fn add_not_counted(&mut self, time: NotCounted) {
+        self.throttled.push(time.throttled_ns.unwrap_or(0));
+        self.muted.push(time.muted_ns.unwrap_or(0));
+        self.partial.push(time.is_any());
+    }
+
     fn add_cpu(&mut self, cpu: Option<CpuFigures>) {
         let Some(CpuFigures { self_ns, total_ns, with_jdk_ns, samples, .. }) = cpu else { return };
         self.cpu_self.push(self_ns);

@@ -73,6 +73,12 @@ function card(name, value) {
   return el("div", { class: "card" }, el("b", {}, value), el("span", { class: "dim" }, name));
 }
 
+// How long a method was throttled and muted, as a sentence that ends with this.
+function notCounted(method, end) {
+  const how = [["throttled", methods.throttled[method]], ["muted", methods.muted[method]]].filter(([, ns]) => ns > 0);
+  return how.length === 0 ? "" : " It was " + how.map(([was, ns]) => `${was} for ${duration(ns)}`).join(" and ") + end;
+}
+
 function methodView(method) {
   if (!(method >= 0 && method < methods.name.length)) return el("p", { class: "panel" }, "There is no such method in this report.");
   const isMeasured = method < MEASURED;
@@ -83,12 +89,12 @@ function methodView(method) {
       card("of all self time", shareOf(method)), card("average", averageOf(method)),
       card("longest", duration(methods.max[method])), card("p50", duration(methods.p50[method])),
       card("p95", duration(methods.p95[method])), card("p99", duration(methods.p99[method]))),
-    el("p", { class: "dim" }, "Percentiles are " + data.percentiles + "." + (methods.out[method] > 0 ?
-      " It was throttled for " + duration(methods.out[method]) + ": no figure here has its calls of that time." : "") +
+    el("p", { class: "dim" }, "Percentiles are " + data.percentiles + "." + notCounted(method,
+      ": no figure here has its calls of that time.") +
       (methods.mostly_probe[method] ? " At least half of its self time is spent in probes (an estimate)." : "")),
     el("h2", {}, data.of_records ? "Durations of the recorded calls" : "Durations of all calls"), histogram(method));
   } else parts.push(el("p", { class: "panel" }, method < LISTED ? "It was only sampled: it has no calls in the statistics." +
-    (methods.out[method] > 0 ? " It was throttled for " + duration(methods.out[method]) + "." : "") : "Its statistics are not in this report."));
+    notCounted(method, ".") : "Its statistics are not in this report."));
   if (data.cpu && method < LISTED) {
     parts.push(el("h2", {}, "CPU time by samples"), el("div", { class: "cards" }, card("CPU self, 95%", cpuSelf(method)),
       card("of all CPU time", percent(methods.cpu_self[method], data.cpu.total_ns)),
