@@ -1,48 +1,37 @@
 //! The formats of a report. Each renders the same [`Report`]; none decides what is in it.
+//!
+//! A format has a folder of its own, or a file if it is small:
+//!
+//! ```text
+//! text           the report for people: a file for each section
+//! csv, json      for spreadsheets and programs
+//! html           the page for a browser; its script and style are in html/page
+//! flame_graphs   collapsed stacks, flame graph (SVG), speedscope, pprof
+//! prometheus     Prometheus' text format
+//! jfr            a recording for JDK Mission Control; like chrome_trace, written while the logs are read
+//! chrome_trace   every recorded call, for Perfetto
+//! tprofiler      the files of TProfiler's own analysis
+//! diff           a comparison: text, CSV, JSON
+//! tasks          profile tasks: text, JSON, page
+//! shared         labels, sentences on what is missing, the output
+//! ```
+//!
+//! Folders do not import each other in a circle. All may use `shared`, which uses none of them. `diff` and `tasks` use
+//! the formats of a report, `html` uses `text`, and `text` uses `flame_graphs`. Nothing uses `diff`, `tasks`, `html`,
+//! `jfr` and `tprofiler` but this file.
 
-mod allocated_calls;
-mod allocations;
-mod collapsed;
-mod cpu;
+mod chrome_trace;
 mod csv;
-mod csv_rows;
-mod diff_allocations;
-mod diff_csv;
-mod diff_exceptions;
-mod diff_json;
-mod diff_table;
-mod diff_text;
-mod diff_traces;
-mod dumps;
-mod exceptions;
-mod flamegraph;
+mod diff;
+mod flame_graphs;
 mod html;
 mod jfr;
 mod json;
-mod json_rows;
-mod labels;
-mod locks;
-mod missing;
-mod mysql_log;
-mod notes;
-mod off_cpu;
-pub mod output;
-mod overview;
-mod pprof;
 mod prometheus;
-mod sampler_files;
-mod short_table;
-mod speedscope;
-mod sql;
-mod states;
-mod streamed;
+mod shared;
 mod tasks;
 mod text;
-mod text_parts;
 mod tprofiler;
-mod trace;
-mod traces;
-mod tree;
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -50,13 +39,14 @@ use std::sync::Arc;
 
 use anstream::StripStream;
 
-pub use self::streamed::{Said, StreamError};
+pub use self::diff::{diff_missing, render_diff};
+pub use self::shared::output;
+pub use self::shared::streamed::{Said, StreamError};
 pub use self::tasks::render_tasks;
 
-use crate::diff::Comparison;
 use crate::input::problems::Problems;
 use crate::input::progress::Progress;
-use crate::options::{CsvRows, Flame, Format, Options, Output};
+use crate::options::{Flame, Format, Options, Output};
 use crate::report::Report;
 
 /// Writes a report, in a format that is not of events: [`stream`] writes those.
@@ -73,17 +63,20 @@ pub fn render(report: &Report, options: &Options, out: &mut dyn Write) -> io::Re
             out.write_all(&plain.into_inner())
         }
         Format::Html => html::render(report, out),
-        Format::Csv if rows == CsvRows::Methods => csv::render(report, out),
-        Format::Csv => csv_rows::render(report, rows, out),
+        Format::Csv => csv::render(report, rows, out),
         Format::Json => json::render(report, out),
-        Format::Collapsed if flame == Flame::Calls => collapsed::render(&report.paths, out),
-        Format::Flamegraph if flame == Flame::Calls => flamegraph::render(&report.paths, out),
-        Format::Collapsed => collapsed::render_sampled(report, flame, out),
-        Format::Flamegraph => flamegraph::render_sampled(report, flame, out),
-        Format::Speedscope => speedscope::render(report, out),
-        Format::Pprof => pprof::render(report, flame, out),
+        Format::Collapsed if flame == Flame::Calls => {
+            flame_graphs::collapsed::render(&report.paths, out)
+        }
+        Format::Flamegraph if flame == Flame::Calls => {
+            flame_graphs::svg::render(&report.paths, out)
+        }
+        Format::Collapsed => flame_graphs::collapsed::render_sampled(report, flame, out),
+        Format::Flamegraph => flame_graphs::svg::render_sampled(report, flame, out),
+        Format::Speedscope => flame_graphs::speedscope::render(report, out),
+        Format::Pprof => flame_graphs::pprof::render(report, flame, out),
         Format::Prometheus => prometheus::render(report, options.unfinished, out),
-        Format::Tprofiler => tprofiler::render(&report.methods, false, out),
+        Format::Tprofiler => tprofiler::top_methods::render(&report.methods, false, out),
         Format::ChromeTrace | Format::Jfr => Ok(()),
     }
 }
@@ -100,7 +93,7 @@ pub fn stream(
     if options.output.format == Format::Jfr {
         jfr::write(options, progress, out)
     } else {
-        trace::write(options, progress, out)
+        chrome_trace::write(options, progress, out)
     }
 }
 
@@ -109,7 +102,7 @@ pub fn stream(
 /// # Errors
 /// As [`render`].
 pub fn constructors(report: &Report, out: &mut dyn Write) -> io::Result<()> {
-    tprofiler::render(&report.methods, true, out)
+    tprofiler::top_methods::render(&report.methods, true, out)
 }
 
 /// Writes the files of TProfiler's sampler into a folder, if the logs have samples or thread dumps. Returns what could
@@ -118,7 +111,7 @@ pub fn constructors(report: &Report, out: &mut dyn Write) -> io::Result<()> {
 /// # Errors
 /// There is nothing to read, or a file cannot be written.
 pub fn sampler_files(options: &Options, folder: &Path) -> Result<Problems, StreamError> {
-    sampler_files::write(options, folder)
+    tprofiler::sampler_files::write(options, folder)
 }
 
 /// Writes TProfiler's `mysqlProfiler.log` into a folder, if the logs have slow SQL statements. Returns what could
@@ -127,34 +120,7 @@ pub fn sampler_files(options: &Options, folder: &Path) -> Result<Problems, Strea
 /// # Errors
 /// As [`sampler_files`].
 pub fn mysql_log(options: &Options, folder: &Path) -> Result<Problems, StreamError> {
-    mysql_log::write(options, folder)
-}
-
-/// Writes a comparison; a text has at most `top` methods in each section.
-///
-/// # Errors
-/// As [`render`].
-pub fn render_diff(
-    comparison: &Comparison,
-    format: Format,
-    top: Option<usize>,
-    out: &mut dyn Write,
-) -> io::Result<()> {
-    match format {
-        Format::Text => diff_text::render(comparison, top, out),
-        Format::Csv => diff_csv::render(comparison, out),
-        Format::Json => diff_json::render(comparison, out),
-        other => Err(io::Error::other(format!("a comparison has no form {other:?}"))),
-    }
-}
-
-/// What a format of comparison has no place for and is printed elsewhere, one line each.
-#[must_use]
-pub fn diff_missing(comparison: &Comparison, format: Format) -> Vec<String> {
-    match format {
-        Format::Text | Format::Json => Vec::new(),
-        _ => diff_text::missing(comparison),
-    }
+    tprofiler::mysql_log::write(options, folder)
 }
 
 /// What a report has no place for and is printed elsewhere, one line each.
@@ -164,6 +130,6 @@ pub fn missing(report: &Report, output: &Output) -> Vec<String> {
         Format::Text if output.file.is_none() => Vec::new(),
         // Nobody who writes a file, or reads JSON by a program, sees that there is nothing in it.
         format if format.has_notes() => report.empty.iter().cloned().collect(),
-        _ => missing::all(report),
+        _ => shared::missing::all(report),
     }
 }

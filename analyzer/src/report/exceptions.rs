@@ -60,6 +60,11 @@ pub struct Recent {
     pub rose: bool,
 }
 
+/// What counts of exceptions are of, in CSV and JSON.
+pub(crate) fn figures_of(of_examples: bool) -> &'static str {
+    if of_examples { "examples" } else { "statistics" }
+}
+
 impl ExceptionReport {
     /// The report of these exceptions. Without statistics, or if only examples have what is selected, it is of the
     /// examples. `calls_of` is asked for the calls of a method, `not_counted` how long they were not counted.

@@ -217,6 +217,13 @@ impl Report {
         self.per_second(calls).or_else(|| of_intervals.then(|| calls as f64 * 1e9 / ns as f64))
     }
 
+    /// Bytes allocated in a second in which allocations were sampled; `None` if a time was selected.
+    pub(crate) fn allocated_per_second(&self) -> Option<f64> {
+        let AllocationReport { all, sampled_ns, .. } = &self.events.allocations;
+        let is_known = *sampled_ns > 0 && self.selected.range.is_everything();
+        is_known.then(|| all.bytes as f64 * 1e9 / *sampled_ns as f64)
+    }
+
     /// All notes, that on the profiler's share included.
     pub fn all_notes(&self) -> impl Iterator<Item = &str> {
         let share = self.probe_share.iter().map(|share| &*share.note);

@@ -12,12 +12,11 @@ use serde::Serialize;
 
 use super::methods::{Methods, NotShown, Table};
 use super::paths::{Frame, Paths};
+use super::short_tables::{self, ShortTable};
 use crate::options::zone::Zone;
-use crate::render::labels::{Labels, path};
-use crate::render::notes::in_text;
-use crate::render::short_table::ShortTable;
+use crate::render::shared::labels::{Labels, path};
+use crate::render::text::notes::in_text;
 use crate::render::text::summary_lines;
-use crate::render::{allocated_calls, allocations, exceptions, locks, sql, traces};
 use crate::report::cpu::CpuSums;
 use crate::report::groups::MethodReport;
 use crate::report::overview::Overview;
@@ -187,7 +186,7 @@ impl<'r> Page<'r> {
             unfinished_not_shown: report.unfinished.not_shown
                 + (report.unfinished.calls.len() - unfinished.len()),
             unfinished,
-            tables: short_tables(report, &labels),
+            tables: short_tables::all(report, &labels),
             not_shown,
             entries,
             measured,
@@ -221,18 +220,6 @@ fn labels(report: &Report) -> Labels {
     let named = named.chain(slow(&report.overview).map(|call| &call.method));
     let named = named.chain(report.overview.allocated.iter().map(|(method, _)| method));
     Labels::new(named.chain(report.unfinished.calls.iter().map(|call| &call.method)).chain(tree))
-}
-
-/// Tables of what is no call.
-fn short_tables(report: &Report, labels: &Labels) -> Vec<ShortTable> {
-    locks::short_tables(&report.events.locks, labels)
-        .into_iter()
-        .chain(sql::short_tables(&report.events.sql, &report.layout.zone, labels))
-        .chain(allocated_calls::short_table(&report.overview, labels))
-        .chain(allocations::short_tables(&report.events.allocations, labels))
-        .chain(traces::short_table(report, labels))
-        .chain(exceptions::short_table(report, labels))
-        .collect()
 }
 
 /// What happened in each minute, allocations included.

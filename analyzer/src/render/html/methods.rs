@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use serde::Serialize;
 
-use crate::render::labels::Labels;
+use crate::render::shared::labels::Labels;
 use crate::report::cpu::SampledMethod;
 use crate::report::groups::MethodReport;
 use crate::report::not_counted::NotCounted;

@@ -4,6 +4,7 @@
 //! page/*.html, *.css, *.js    the page, put together when this crate is built
 //! data.rs                     what it shows: JSON, compressed (gzip) and written in base64
 //! methods.rs, paths.rs        its tables of methods and call paths
+//! short_tables.rs             its tables of locks, SQL statements, allocations, traced methods and exceptions
 //! ```
 //!
 //! Sums are made here; the page only sorts, searches and draws. The embedded data is bounded, whatever the logs
@@ -12,6 +13,7 @@
 mod data;
 mod methods;
 mod paths;
+mod short_tables;
 
 use std::io::{self, BufWriter, Write};
 

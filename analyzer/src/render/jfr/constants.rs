@@ -13,7 +13,7 @@ use super::encoding::{count, event, number, text};
 use super::types::{
     CHECKPOINT, CLASS, FRAME_TYPE, METHOD, PACKAGE, STACK_TRACE, SYMBOL, THREAD, THREAD_STATE,
 };
-use crate::render::labels::is_descriptor;
+use crate::render::shared::labels::is_descriptor;
 use crate::run::names::NamedThread;
 use crate::stats::method::Method;
 

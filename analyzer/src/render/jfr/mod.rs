@@ -29,7 +29,7 @@ use self::types::{
     ALLOCATION_SAMPLE, EXCEPTION_THROW, EXECUTION_SAMPLE, JVM_INFORMATION, METHOD_TRACE,
     MONITOR_ENTER, THREAD_PARK,
 };
-use super::streamed::{self, EventFormat, Said, StreamError};
+use super::shared::streamed::{self, EventFormat, Said, StreamError};
 use crate::input::problems::Problems;
 use crate::input::progress::Progress;
 use crate::input::runs::RunInput;

@@ -1,4 +1,7 @@
 //! Reports on profile tasks.
+//!
+//! [`text`], [`json`] and [`html`] are the formats, [`parts`] is what text and page have in common. This file makes
+//! collapsed stacks. [`render`](super) and its users call this folder; the formats of a report do not.
 
 mod html;
 mod json;
@@ -11,7 +14,7 @@ use anstream::StripStream;
 use log_format::writer::one_line;
 
 use self::parts::{place, title};
-use super::flamegraph::draw;
+use super::flame_graphs::svg::draw;
 use crate::options::Format;
 use crate::options::tasks::TaskOptions;
 use crate::tasks::find::{Found, TaskReport};

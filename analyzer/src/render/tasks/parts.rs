@@ -7,8 +7,8 @@ use log_format::writer::one_line;
 
 use crate::options::tasks::Offsets;
 use crate::options::zone::Zone;
-use crate::render::missing::throttled;
-use crate::render::text_parts::number;
+use crate::render::shared::missing::throttled;
+use crate::render::text::parts::number;
 use crate::tasks::find::{CutRequest, TaskReport};
 use crate::tasks::trees::{Element, Tree};
 use crate::tasks::{ExactCalls, ExactKind, MOST_SNAPSHOTS, Task};

@@ -8,7 +8,7 @@ use log_format::writer::one_line;
 use super::parts::{depth_first, exact_title, facts, label, notes, of_requests, row, state, title};
 use crate::options::tasks::TaskOptions;
 use crate::options::zone::Zone;
-use crate::render::text_parts::{heading, nothing, number, wrapped};
+use crate::render::text::parts::{heading, nothing, number, wrapped};
 use crate::tasks::ExactCalls;
 use crate::tasks::find::{TaskInRun, TaskReport};
 use crate::tasks::trees::Tree;
