@@ -1,5 +1,5 @@
 //! No modules of a crate import each other in a circle, except those that docs/architecture.md names. Nor do its rooms,
-//! which are the modules below its root with all that is in them.
+//! which are modules with all that is in them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -93,16 +93,27 @@ impl Modules {
         circles(&self.imports())
     }
 
-    /// The rooms that import each other.
+    /// The rooms that import each other, below the crate's root and below each module.
     fn circles_of_rooms(&self) -> BTreeSet<Vec<String>> {
-        let room_of = |name: &Name| name.iter().take(1).cloned().collect::<Name>();
-        let mut rooms = Imports::new();
-        for (name, imported) in self.imports() {
-            let room = room_of(&name);
-            let others = imported.iter().map(room_of).filter(|other| *other != room);
-            rooms.entry(room.clone()).or_default().extend(others);
-        }
-        circles(&rooms)
+        let imports = self.imports();
+        let parents =
+            self.0.keys().filter(|name| !name.is_empty()).map(|name| &name[..name.len() - 1]);
+        let parents: BTreeSet<&[String]> = parents.collect();
+        let within = |parent: &[String]| {
+            // A module's own items are no room of it.
+            let room_of = |name: &Name| {
+                (name.len() > parent.len() && name.starts_with(parent))
+                    .then(|| name[..=parent.len()].to_vec())
+            };
+            let mut rooms = Imports::new();
+            for (name, imported) in &imports {
+                let Some(room) = room_of(name) else { continue };
+                let others = imported.iter().filter_map(room_of).filter(|other| *other != room);
+                rooms.entry(room.clone()).or_default().extend(others);
+            }
+            circles(&rooms)
+        };
+        parents.into_iter().flat_map(within).collect()
     }
 }
 
@@ -261,7 +272,8 @@ fn no_modules_import_each_other_in_a_circle_but_those_that_are_documented() {
         let modules = Modules::of(&project().join(root));
         let of = root.split('/').next().expect("a crate");
         circles.extend(modules.circles().into_iter().map(|circle| (of.to_owned(), circle)));
-        assert_eq!(modules.circles_of_rooms(), BTreeSet::new(), "{root}");
+        let of_rooms = modules.circles_of_rooms();
+        circles.extend(of_rooms.into_iter().map(|circle| (of.to_owned(), circle)));
         // It finds imports at all.
         let imports: usize = modules.0.values().map(BTreeSet::len).sum();
         assert!(imports >= modules.0.len() / 2, "{root}: {imports}");
@@ -301,4 +313,12 @@ fn a_circle_of_rooms_is_found() {
     assert_eq!(rooms(), BTreeSet::from([["one", "two"].map(str::to_owned).to_vec()]));
     write("two/d.rs", "use super::c::g;");
     assert_eq!(rooms(), BTreeSet::new());
+    // In a room too.
+    write(
+        "two/d.rs",
+        "mod three { pub mod e { } mod f { use super::super::four::g::h; } } mod four { pub mod g { \
+                       pub fn h() { } } mod i { use super::super::three::e; } }",
+    );
+    let inner = ["two::d::four", "two::d::three"].map(str::to_owned).to_vec();
+    assert_eq!(rooms(), BTreeSet::from([inner]));
 }
