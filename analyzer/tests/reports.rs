@@ -47,6 +47,29 @@ fn the_text_report_by_hour_thread_and_run() {
     }
 }
 
+/// A name that a report prints selects that thread, one without a name too.
+#[test]
+fn threads_are_selected_by_name_and_as_reports_print_them() {
+    let logs = Logs::new();
+    let run = logs.run("20261120T140000Z-web07-4242", "web07", 4242);
+    run.rows(T14, &[method(1, "com.shop.Order", "pay", "()V")]).rows(T14, &[stack(1, 0, 1)]);
+    run.rows(T14, &[thread(1, "exec-1"), thread(2, "exec-1"), thread(3, "")]);
+    for (id, calls) in [(1, 3), (2, 5), (3, 7)] {
+        let calls: Vec<_> = (0..calls).map(|_| call(T14 + S, id, 1, 1, 2 * MS)).collect();
+        run.rows(T14, &calls);
+    }
+    let by_thread = logs.analyze(&["logs", "--by", "thread", "--format", "csv"]);
+    let printed = by_thread.csv_column("thread");
+    assert_eq!(printed, ["thread #3", "exec-1 #2", "exec-1 #1"]);
+    let select = |thread: &str| {
+        let csv = logs.analyze(&["logs", "--thread", thread, "--format", "csv"]);
+        csv.csv_column("calls").concat()
+    };
+    let calls: Vec<String> = printed.iter().map(|thread| select(thread)).collect();
+    assert_eq!(calls, ["7", "5", "3"]);
+    assert_eq!(["exec-1", "exec-*", "thread #*"].map(select), ["8", "8", "7"]);
+}
+
 #[test]
 fn the_csv_and_the_json_report() {
     let logs = shop();

@@ -64,7 +64,7 @@ pub struct Cli {
     /// pay, Order, Order.pay
     #[arg(long, value_name = "PATTERN")]
     method: Option<String>,
-    /// Only calls in threads of this name: exec-1, exec-*
+    /// Only calls in threads of this name: exec-1, exec-*, 'exec-1 #12'
     #[arg(long, value_name = "PATTERN")]
     thread: Option<String>,
     /// Only runs on this host; * stands for anything

@@ -198,11 +198,13 @@ impl Names {
         self.sources.get(&id)
     }
 
-    /// The ids of all threads that a pattern matches.
+    /// The ids of all threads that a pattern matches, by name, or as reports print them: `main #1`, `thread #7`.
     #[must_use]
     pub fn threads_named_by(&self, pattern: &Glob) -> HashSet<ThreadId> {
-        let named = |thread: &NamedThread| pattern.matches(&thread.name);
-        self.threads.iter().filter(|(_, thread)| named(thread)).map(|(id, _)| *id).collect()
+        let is_named = |(id, thread): &(&ThreadId, &NamedThread)| {
+            pattern.matches(&thread.name) || pattern.matches(&self.thread(**id))
+        };
+        self.threads.iter().filter(is_named).map(|(id, _)| *id).collect()
     }
 
     /// A thread's name and id, `main #1`; a thread without a name is `thread #1`.

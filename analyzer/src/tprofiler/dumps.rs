@@ -15,6 +15,7 @@ use super::sampler_line::{EXPORT_MARK, SamplerLine};
 use super::times_of_day::not_part_of;
 use crate::input::problems::Problems;
 use crate::options::By;
+use crate::options::glob::Glob;
 use crate::run::old_counts::OldCounts;
 use crate::run::selection::Selection;
 use crate::stats::aggregate::Group;
@@ -157,7 +158,11 @@ impl<G: Fn(ThreadId) -> Group> DumpReader<'_, G> {
         if let SamplerLine::Thread { thread, shown_s } = SamplerLine::parse(line)? {
             self.times.add(thread.id, shown_s);
             let pattern = self.selection.calls.thread.as_ref();
-            if pattern.is_none_or(|pattern| pattern.matches(&thread.name)) {
+            let is_named = |pattern: &Glob| {
+                let label = format!("{} #{}", thread.name, thread.id);
+                pattern.matches(&thread.name) || pattern.matches(&label)
+            };
+            if pattern.is_none_or(is_named) {
                 self.entry = Some(Entry { thread, frames: Vec::new() });
             }
         }
