@@ -441,6 +441,10 @@ fn an_empty_selection_says_why() {
     run.rows(T14, &[method(1, "C", "m", "()V")]).rows(T14, &[stats(T14, 1, 0, MS, &[MS])]);
     let text = one_hour.analyze(&["logs", "--from", "15:00"]).quiet();
     assert!(text.contains("these logs are of the hour 2026-11-20T14:00Z\n"), "{text}");
+    let off = Logs::new();
+    off.run("run", "web", 1).rows(T14, &[counter(T14, "recorded_ns", 0)]);
+    let text = off.analyze(&["logs"]).quiet();
+    assert!(text.contains("\nno calls: recording was off all the time"), "{text}");
     let nothing = Logs::new();
     nothing.run("run", "web", 1);
     let text = nothing.analyze(&["logs"]).quiet();

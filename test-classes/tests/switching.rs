@@ -253,3 +253,19 @@ fn assert_has_no_calls_of_main(logs: &Path) {
     assert!(profile.counts.keys().all(|name| name.contains(" work ")), "{:?}", profile.counts);
     assert!(profile.records.iter().all(|r| r.method.contains(" work ")), "{:?}", profile.records);
 }
+
+#[test]
+fn a_run_that_never_recorded_says_so() {
+    for jdk in jdks() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let logs = folder.path().join("logs");
+        let options =
+            format!("include=programs.Filtered,start=off,port=off,logs={}", logs.display());
+        let program = Java::new(jdk).agent(&options).main(classes(), "programs.Filtered");
+        let finished = program.folder(folder.path()).run();
+        assert_eq!(finished.status, Some(0), "{jdk}: {}", finished.stderr);
+        let profile = Profile::read(&Profile::runs(&logs)[0]);
+        assert_eq!(profile.counters.get("recorded_ns"), Some(&0), "{jdk}");
+        assert!(profile.counts.is_empty(), "{jdk}");
+    }
+}

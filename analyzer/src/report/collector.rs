@@ -71,6 +71,8 @@ pub struct Collector {
     threads: HashMap<Group, String>,
     counts: Counts,
     recorded_ns: u64,
+    /// Whether a run recorded at some time, as far as its log says.
+    was_on: bool,
     /// When each run recorded in the selected time.
     recorded_times: Vec<(u64, u64)>,
     /// When each run sampled allocations in the selected time.
@@ -126,6 +128,7 @@ impl Collector {
         self.counts.merge(&data.counts);
         self.awaiting_totals += u64::from(run.awaits_totals);
         self.recorded_ns = self.recorded_ns.saturating_add(data.recorded.ns());
+        self.was_on |= !data.recorded.was_always_off();
         self.recorded_times.extend(data.recorded.times(&selection.statistics_of(place)));
         self.allocation_times.extend(data.recorded.allocation_times(&selection.range));
         self.add_names(run, place, data.names);
@@ -425,7 +428,9 @@ impl Collector {
         let states = options.layout.states.then(|| StateReport::new(&cpu, &off_cpu, top));
         let empty = match &states {
             Some(states) => no_states(states, selection, hint.as_ref()),
-            None => groups.is_empty().then(|| why_empty(selection, &self.counts, hint.as_ref())),
+            None => groups
+                .is_empty()
+                .then(|| why_empty(selection, &self.counts, self.was_on, hint.as_ref())),
         };
         let jvms = distinct(runs, |run| (&run.about.host, run.about.pid)).len();
         let mut notes = notes(selection, &self.counts, saturated, options.layout.slowest.is_none());

@@ -55,12 +55,19 @@ fn below(threshold_ns: u64) -> String {
 }
 
 /// Why there are no methods.
-pub fn why_empty(selection: &Selection, counts: &Counts, hint: Option<&Nearest>) -> String {
+///
+/// `was_on` is whether recording was on at some time, as far as the logs say.
+pub fn why_empty(
+    selection: &Selection,
+    counts: &Counts,
+    was_on: bool,
+    hint: Option<&Nearest>,
+) -> String {
     let of_records = selection.counts_records();
     let rows = if of_records { counts.records } else { counts.stats_rows };
     let rows = rows.saturating_add(counts.tprofiler.calls);
     if rows == 0 {
-        return no_rows(of_records, counts).to_owned();
+        return no_rows(of_records, counts, was_on).to_owned();
     }
     let range = selection.range.text(&selection.zone);
     if counts.rows_in_range == 0 {
@@ -117,7 +124,7 @@ pub fn no_states(
 }
 
 /// Why there are no methods in logs without rows.
-fn no_rows(of_records: bool, counts: &Counts) -> &'static str {
+fn no_rows(of_records: bool, counts: &Counts, was_on: bool) -> &'static str {
     match (of_records, counts.records > 0 || counts.stats_rows > 0) {
         (true, true) => {
             "no calls: none was recorded, and method statistics have neither threads nor callers"
@@ -128,6 +135,9 @@ fn no_rows(of_records: bool, counts: &Counts) -> &'static str {
         }
         (_, false) if counts.tprofiler.dump_logs > 0 => {
             "no calls: TProfiler's thread dumps say only where threads stood"
+        }
+        (_, false) if !was_on => {
+            "no calls: recording was off all the time (start=off, or a schedule); `tprofiler start` begins it"
         }
         (_, false) => {
             "no calls: either no class was instrumented (classes_instrumented in counters.csv), or no method \

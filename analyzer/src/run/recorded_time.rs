@@ -98,6 +98,12 @@ impl RecordedTime {
             .fold(told_ns, |sum, interval| sum.saturating_add(interval.end_ns - interval.start_ns))
     }
 
+    /// Whether recording was off all the time, as far as the log says.
+    #[must_use]
+    pub fn was_always_off(&self) -> bool {
+        !self.recorded_ns.is_empty() && self.recorded_ns.values().all(|ns| *ns == 0)
+    }
+
     /// Since when the log has recorded calls and no method statistics yet, by its counters: the run goes on, or was
     /// killed.
     #[must_use]

@@ -51,6 +51,9 @@ impl Recorder {
             (counter::CLOCK_JUMPS, self.clock.jumps()),
         ];
         let mut rows = Vec::new();
+        if self.recorded_ns() == 0 {
+            rows.extend(self.written.first(start_ns, counter::RECORDED_NS));
+        }
         if self.log.deleted_hours() > 0 {
             rows.push(row(start_ns, counter::DELETED_HOURS, self.log.deleted_hours()));
         }
