@@ -24,8 +24,8 @@ pub enum Error {
     #[error("{0}")]
     State(&'static str),
     /// A profile task is refused.
-    #[error("task: {0}")]
-    Task(String),
+    #[error("{TASK}{0}")]
+    Task(#[from] TaskError),
     /// A pattern names nothing, by mistake as it seems: the command and why.
     #[error("{0}: {1}")]
     NamesNothing(&'static str, String),
@@ -59,6 +59,42 @@ pub enum Error {
     NoRandomBytes(#[source] Errno),
 }
 
+/// What an answer begins with that refuses a task.
+pub(crate) const TASK: &str = "task: ";
+
+/// Why a profile task does not begin, or does not end.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum TaskError {
+    /// Its id names another one of the run.
+    #[error("task {0} exists")]
+    Exists(String),
+    /// The run has had this many.
+    #[error("this run has had {0} tasks")]
+    TooMany(usize),
+    /// No task has this id.
+    #[error("no task {0}; tprofiler tasks lists them")]
+    Unknown(String),
+    /// The one with this id is in this state.
+    #[error("{0} is {1} already")]
+    Ended(String, &'static str),
+    /// Its order is wrong, or in the way of another one. The log has the reason too.
+    #[error("{0}")]
+    Rejected(String),
+}
+
+impl TaskError {
+    /// Reads the answer to an order: `None` if it is another error than one of tasks.
+    #[cfg(feature = "cli")]
+    pub(crate) fn of_order(answer: &str) -> Option<Self> {
+        let reason = answer.strip_prefix(TASK)?;
+        let id = reason.strip_prefix("task ").and_then(|rest| rest.strip_suffix(" exists"));
+        Some(match id {
+            Some(id) => Self::Exists(id.to_owned()),
+            None => Self::Rejected(reason.to_owned()),
+        })
+    }
+}
+
 /// Why the JVM does not do something.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum JvmError {
@@ -88,5 +124,22 @@ pub enum JvmError {
 impl From<jvmti::jvmtiError> for JvmError {
     fn from(error: jvmti::jvmtiError) -> Self {
         Self::Jvmti(error)
+    }
+}
+
+#[cfg(all(test, feature = "cli"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_answer_to_an_order_says_why_it_is_refused() {
+        for error in [
+            TaskError::Exists("t-1".to_owned()),
+            TaskError::Rejected("duration=1s: must be from 1m to 15m".to_owned()),
+        ] {
+            let answer = Error::from(error.clone()).to_string();
+            assert_eq!(TaskError::of_order(&answer), Some(error), "{answer}");
+        }
+        assert_eq!(TaskError::of_order(&Error::NoAnswer(5).to_string()), None);
     }
 }

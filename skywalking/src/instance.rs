@@ -14,7 +14,7 @@ use tokio::sync::Notify;
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 use tprofiler::cli::endpoints::Endpoints;
-use tprofiler::cli::run_agent::{NotDone, ask};
+use tprofiler::cli::run_agent::{NotDone, TaskError, ask};
 
 use crate::command::{self, ServerTask, argument};
 use crate::oap::messages::{
@@ -86,17 +86,18 @@ enum Answer {
 
 impl Answer {
     /// By the answer to the order, and the state that the agent says the task has.
-    fn of(answer: Result<String, String>, id: &str, state: Option<&str>) -> Self {
-        match (answer, state) {
+    fn of(answer: Result<String, NotDone>, state: Option<&str>) -> Self {
+        let error = match answer {
             // The answer may have been lost.
-            (_, Some(state)) if state != "rejected" => Self::Ordered,
-            (Ok(_), _) => Self::Ordered,
-            (Err(error), None) if error == format!("task: task {id} exists") => {
-                Self::Postponed(error)
-            }
-            (Err(error), _) if error.starts_with("task: ") => Self::Rejected(error),
-            (Err(error), Some(_)) => Self::Rejected(error),
-            (Err(error), None) => Self::Postponed(error),
+            _ if state.is_some_and(|state| state != "rejected") => return Self::Ordered,
+            Ok(_) => return Self::Ordered,
+            Err(error) => error,
+        };
+        let text = error.to_string();
+        match (error.task_error(), state) {
+            (Some(TaskError::Exists(_)), None) => Self::Postponed(text),
+            (Some(_), _) | (None, Some(_)) => Self::Rejected(text),
+            (None, None) => Self::Postponed(text),
         }
     }
 }
@@ -291,7 +292,7 @@ impl Instance {
         }
         let state = self.state(id).await.map(|(state, _)| state);
         let instance = &self.identity.instance;
-        match Answer::of(answer.map_err(|error| error.to_string()), id, state.as_deref()) {
+        match Answer::of(answer, state.as_deref()) {
             Answer::Ordered => {
                 message!("task {id} ({endpoint}): ordered from instance {instance}");
                 self.add(task, from_ns, false);
@@ -517,7 +518,7 @@ mod tests {
 
     #[test]
     fn only_the_agent_rejects_tasks() {
-        let failed = |error: &str, state| Answer::of(Err(error.to_owned()), "t", state);
+        let failed = |error: &str, state| Answer::of(Err(error.to_owned().into()), state);
         let overlaps = "task: overlaps task 1 (a.B.c), which lasts until 2023-11-14T22:16:00Z";
         assert_eq!(failed(overlaps, None), Answer::Rejected(overlaps.into()));
         assert_eq!(failed(overlaps, Some("rejected")), Answer::Rejected(overlaps.into()));
@@ -531,6 +532,6 @@ mod tests {
         let exists = "task: task t exists";
         assert_eq!(failed(exists, Some("notified")), Answer::Ordered);
         assert_eq!(failed(exists, None), Answer::Postponed(exists.into()));
-        assert_eq!(Answer::of(Ok(String::new()), "t", None), Answer::Ordered);
+        assert_eq!(Answer::of(Ok(String::new()), None), Answer::Ordered);
     }
 }

@@ -12,11 +12,20 @@ use crate::control::token::Token;
 /// Name of the file in a run's folder that has the agent's token, unless `token_file` names another. It is deleted
 /// when the agent ends.
 pub use crate::attach_protocol::TOKEN_FILE;
+pub use crate::error::TaskError;
 
 /// Why the agent of a run did not do what was asked.
 #[derive(Debug, Error)]
 #[error(transparent)]
 pub struct NotDone(#[from] Failure);
+
+impl NotDone {
+    /// Why the agent refuses the task that it was asked for; `None` if it could not be asked, or cannot do it now.
+    #[must_use]
+    pub fn task_error(&self) -> Option<TaskError> {
+        TaskError::of_order(&self.to_string())
+    }
+}
 
 impl From<String> for NotDone {
     fn from(reason: String) -> Self {

@@ -15,6 +15,7 @@ use log_format::units::as_ns;
 
 pub(crate) use self::missing::Missing;
 pub(crate) use self::order::{Start, TaskOrder};
+use crate::error::TaskError;
 use crate::log::run_log::Now;
 use crate::sys::local_time;
 
@@ -117,14 +118,14 @@ impl Tasks {
         order: TaskOrder,
         mistake: Option<String>,
         now: Now,
-    ) -> Result<TaskRow, String> {
+    ) -> Result<TaskRow, TaskError> {
         if let Some(id) = &order.id
             && self.ids.contains(id)
         {
-            return Err(format!("task {id} exists"));
+            return Err(TaskError::Exists(id.clone()));
         }
         if self.ids.len() >= MOST_IDS {
-            return Err(format!("this run has had {MOST_IDS} tasks"));
+            return Err(TaskError::TooMany(MOST_IDS));
         }
         let mut row = TaskRow {
             at_ns: now.unix_ns,
@@ -359,7 +360,7 @@ mod tests {
         tasks.add(order("id=x endpoint=a.B.c"), None, at(0)).unwrap();
         assert_eq!(
             tasks.add(order("id=x endpoint=a.B.c"), None, at(0)),
-            Err("task x exists".to_owned())
+            Err(TaskError::Exists("x".to_owned()))
         );
         for n in 0..300 {
             let wrong = tasks.add(order("duration=1s endpoint=a.B.c"), None, at(n)).unwrap();

@@ -8,7 +8,7 @@ use log_format::rows::{TaskRow, TaskState};
 
 use super::AgentLoop;
 use crate::drain::requests::{EndedRequest, Wanted};
-use crate::error::Error;
+use crate::error::{Error, TaskError};
 use crate::log::run_log::Now;
 use crate::probe::requests;
 use crate::request::Found;
@@ -40,12 +40,12 @@ impl AgentLoop<'_> {
         let mistakes: Option<Vec<String>> =
             patterns.iter().map(|pattern| self.why_mistaken(pattern, "task")).collect();
         let mistake = mistakes.and_then(|all| all.into_iter().next());
-        let row = self.tasks.add(order, mistake, Now::read()).map_err(Error::Task)?;
+        let row = self.tasks.add(order, mistake, Now::read())?;
         if self.tasks.is_for_log(&row, Now::read()) {
             self.recorder.tell_task(row.clone(), self.tasks.open_rows());
         }
         if row.state == TaskState::Rejected {
-            return Err(Error::Task(row.reason));
+            return Err(TaskError::Rejected(row.reason).into());
         }
         // One that begins now is seen to run.
         self.keep_to_tasks();
@@ -82,8 +82,8 @@ impl AgentLoop<'_> {
     fn cancel_task(&mut self, id: &str) -> Result<Found, Error> {
         match self.tasks.state(id) {
             Some(TaskState::Running | TaskState::Notified) => self.end_task(id, End::Cancelled),
-            Some(state) => return Err(Error::Task(format!("{id} is {} already", state.name()))),
-            None => return Err(Error::Task(format!("no task {id}; tprofiler tasks lists them"))),
+            Some(state) => return Err(TaskError::Ended(id.to_owned(), state.name()).into()),
+            None => return Err(TaskError::Unknown(id.to_owned()).into()),
         }
         Ok(Found::Tasks(self.tasks.rows().into_iter().filter(|task| task.task == id).collect()))
     }
