@@ -266,8 +266,8 @@ fn logs_without_paths_and_times_are_left_out_of_forms_that_need_them() {
     let above = logs.analyze(&["logs", "--format", "tprofiler", "--above", "1h"]);
     assert_eq!((above.status, above.stdout.as_str()), (0, ""));
     let refused = logs.analyze(&["diff", "logs", "logs", "--format", "pprof"]);
-    let line = "analyze: --format: a comparison is text, csv or json\n";
-    assert_eq!((refused.status, refused.stderr.as_str()), (2, line));
+    assert_eq!(refused.status, 2, "{}", refused.stderr);
+    assert!(refused.stderr.contains("possible values: text, csv, json"), "{}", refused.stderr);
 }
 
 #[test]

@@ -46,21 +46,29 @@ pub struct Run {
     /// The agent came into a running JVM: code compiled before has less debug information.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub attached: bool,
-    /// What interrupts threads for samples of CPU time: `perf`, `ctimer` or `itimer`; absent without samples.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cpu_engine: Option<String>,
-    /// Why it is not the one that was asked for, or that would be better.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cpu_engine_reason: Option<String>,
-    /// Whether samples of CPU time have frames of the kernel; absent without samples.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cpu_kernel_frames: Option<bool>,
-    /// Why there are none, or why they have no names.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cpu_kernel_reason: Option<String>,
+    /// How CPU time is sampled.
+    #[serde(flatten)]
+    pub cpu: CpuSampling,
     /// The options in force.
     #[serde(default)]
     pub options: BTreeMap<String, String>,
+}
+
+/// How a run samples CPU time, in its `run.json`. Without samples, all of it is absent.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CpuSampling {
+    /// What interrupts threads for samples: `perf`, `ctimer` or `itimer`.
+    #[serde(rename = "cpu_engine", default, skip_serializing_if = "Option::is_none")]
+    pub engine: Option<String>,
+    /// Why it is not the one that was asked for, or that would be better.
+    #[serde(rename = "cpu_engine_reason", default, skip_serializing_if = "Option::is_none")]
+    pub engine_reason: Option<String>,
+    /// Whether samples have frames of the kernel.
+    #[serde(rename = "cpu_kernel_frames", default, skip_serializing_if = "Option::is_none")]
+    pub kernel_frames: Option<bool>,
+    /// Why there are none, or why they have no names.
+    #[serde(rename = "cpu_kernel_reason", default, skip_serializing_if = "Option::is_none")]
+    pub kernel_reason: Option<String>,
 }
 
 impl Run {

@@ -41,10 +41,10 @@ fn is_in_kernel(sample: &Sampled) -> bool {
 /// Whether a run has frames of the kernel; else its reason is printed.
 fn has_kernel(profile: &Profile) -> bool {
     let run = &profile.run;
-    let has = run.cpu_kernel_frames == Some(true);
+    let has = run.cpu.kernel_frames == Some(true);
     if !has {
-        assert!(run.cpu_kernel_reason.is_some(), "{run:?}");
-        skipped(&format!("no frames of the kernel: {:?}", run.cpu_kernel_reason));
+        assert!(run.cpu.kernel_reason.is_some(), "{run:?}");
+        skipped(&format!("no frames of the kernel: {:?}", run.cpu.kernel_reason));
     }
     has
 }
@@ -90,7 +90,7 @@ fn the_time_in_the_kernel_is_the_threads_own() {
 
 /// Frames of the kernel have its functions' names, if it says these.
 fn names_are_the_kernels(jdk: &Jdk, profile: &Profile, own: &[&Sampled]) {
-    if profile.run.cpu_kernel_reason.is_some() {
+    if profile.run.cpu.kernel_reason.is_some() {
         return;
     }
     let text = fs::read_to_string("/proc/kallsyms").expect("the kernel's symbols");
@@ -160,8 +160,8 @@ fn without_frames_of_the_kernel_the_reason_is_said() {
     let jdk = &jdks()[0];
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (_, profile, samples) = in_kernel(jdk, "ctimer", &folder.path().join("logs"));
-    assert_eq!(profile.run.cpu_kernel_frames, Some(false));
-    let reason = profile.run.cpu_kernel_reason.as_deref().unwrap_or_default();
+    assert_eq!(profile.run.cpu.kernel_frames, Some(false));
+    let reason = profile.run.cpu.kernel_reason.as_deref().unwrap_or_default();
     assert!(reason.contains("engine=ctimer") && reason.contains("engine=perf"), "{reason}");
     assert!(!samples.iter().any(is_in_kernel) && !samples.is_empty());
 

@@ -61,8 +61,8 @@ fn shares_are_right(jdk: &Jdk, engine: &str) {
     let seconds = if is_full() { "25" } else { "5" };
     let (printed, profile, samples) = sampled(jdk, &options, &["programs.Shares", seconds]);
     let run = &profile.run;
-    let has_engine = run.cpu_engine.as_deref() == Some(engine);
-    let reason = run.cpu_engine_reason.as_deref().unwrap_or_default();
+    let has_engine = run.cpu.engine.as_deref() == Some(engine);
+    let reason = run.cpu.engine_reason.as_deref().unwrap_or_default();
     assert!(has_engine || reason.contains("perf_event_open is refused"), "{jdk}: {run:?}");
     let mut spent: BTreeMap<&str, BTreeMap<&str, f64>> = BTreeMap::new();
     for line in printed.lines() {
@@ -434,8 +434,8 @@ fn without_timers_there_is_one_of_the_process() {
     let finished = java.main(classes(), "programs.Shares").arg("2").run();
     finished.expect_quiet_success(jdk);
     let profile = Profile::only_run(&logs);
-    assert_eq!(profile.run.cpu_engine.as_deref(), Some("itimer"));
-    let reason = profile.run.cpu_engine_reason.as_deref().unwrap_or_default();
+    assert_eq!(profile.run.cpu.engine.as_deref(), Some("itimer"));
+    let reason = profile.run.cpu.engine_reason.as_deref().unwrap_or_default();
     assert!(reason.starts_with("ulimit -i leaves 2 timers, and there are "), "{reason}");
     // Two threads of two seconds each.
     let spent = samples(&profile.folder).into_iter();
@@ -488,9 +488,9 @@ fn without_perf_events_there_are_timers() {
     fs::write(&file, "").expect("a file");
     assert_eq!(running.wait().status, Some(0));
     let profile = Profile::only_run(&logs);
-    let reason = profile.run.cpu_engine_reason.as_deref().unwrap_or_default();
+    let reason = profile.run.cpu.engine_reason.as_deref().unwrap_or_default();
     let is_explained = reason.starts_with("perf_event_open is refused (");
-    let is_ctimer = profile.run.cpu_engine.as_deref() == Some("ctimer");
+    let is_ctimer = profile.run.cpu.engine.as_deref() == Some("ctimer");
     assert_eq!(is_ctimer, is_explained, "{:?}", profile.run);
     assert!(profile.counter(counter::SAMPLES) > 0);
 }

@@ -156,8 +156,8 @@ fn in_kernel(jdk: &Jdk, oap: &Oap) {
     let symbols = profiled.profile("ON_CPU", &["COUNT"]).remove(0);
     let run = Profile::only_run(&profiled.folder.path().join("logs")).run;
     let (finished, _) = profiled.end();
-    if run.cpu_kernel_frames != Some(true) {
-        skipped(&format!("no frames of the kernel: {:?}", run.cpu_kernel_reason));
+    if run.cpu.kernel_frames != Some(true) {
+        skipped(&format!("no frames of the kernel: {:?}", run.cpu.kernel_reason));
         return;
     }
     let numbers = finished.numbers();

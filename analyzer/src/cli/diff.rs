@@ -10,7 +10,7 @@ use log_format::error::BadValue;
 use log_format::pattern::Pattern;
 use log_format::units::{as_ns, parse_duration};
 
-use super::values::parse_top;
+use super::values::{one_of, parse_top};
 
 /// Compares two sets of logs: which methods cost more, and which less
 #[derive(Args)]
@@ -36,7 +36,7 @@ pub struct DiffArgs {
     #[arg(long, value_enum, value_name = "UNIT")]
     tprofiler_unit: Option<Unit>,
     /// Output format
-    #[arg(long, value_enum, default_value = "text")]
+    #[arg(long, default_value = "text", value_parser = one_of(&[Format::Text, Format::Csv, Format::Json]))]
     format: Format,
     /// Write to this file, whole or not at all
     #[arg(short, long, value_name = "FILE")]
@@ -59,9 +59,6 @@ impl DiffArgs {
     /// # Errors
     /// Which argument is wrong, and why.
     pub fn into_options(self) -> Result<DiffOptions, BadValue> {
-        if !matches!(self.format, Format::Text | Format::Csv | Format::Json) {
-            return Err(BadValue::because("a comparison is text, csv or json").of("--format"));
-        }
         let top = self.top.map(|text| parse_top(&text)).transpose()?;
         let pattern = self.method.map(|text| Pattern::parse(&text)).transpose();
         let least = match parse_percent(&self.min_time).filter(|_| self.min_time.ends_with('%')) {

@@ -1,6 +1,17 @@
 //! Option values that several commands share.
 
+use clap::ValueEnum;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use log_format::error::BadValue;
+
+/// Parses an option that takes only some of an enumeration's values.
+pub fn one_of<T: ValueEnum + Clone + Send + Sync + 'static>(
+    values: &[T],
+) -> impl TypedValueParser<Value = T> {
+    let names: Vec<_> = values.iter().filter_map(ValueEnum::to_possible_value).collect();
+    PossibleValuesParser::new(names)
+        .try_map(|name| T::from_str(&name, false).map_err(BadValue::because))
+}
 
 /// Parses the number of `--top`.
 ///

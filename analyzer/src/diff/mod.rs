@@ -119,16 +119,8 @@ pub struct Comparison {
     pub cpu: Vec<CpuChange>,
     /// Waiting by samples, the largest change first; none if a side lacks its recorded time.
     pub waiting: Vec<WaitChange>,
-    /// Waits for locks, the largest change first; none in CSV, or if a side lacks its recorded time.
-    pub locks: Vec<LockChange>,
-    /// SQL statements by text, the largest change first; as lock waits.
-    pub sql: Vec<StatementChange>,
-    /// Sampled allocations, the largest change first; none if a side has none, else as above.
-    pub allocations: Vec<AllocationChange>,
-    /// Exceptions, the largest change first; as lock waits.
-    pub exceptions: Vec<ExceptionChange>,
-    /// Calls of methods traced on both sides, by caller, the largest change first; as lock waits.
-    pub traces: Vec<TraceChange>,
+    /// Changes of events.
+    pub events: EventChanges,
     /// The sum of all methods that have a [`Change`].
     pub all: Change,
     /// Whether the sum is too slow.
@@ -137,6 +129,21 @@ pub struct Comparison {
     pub time: Compared,
     /// What a reader must know about the figures, a sentence each.
     pub notes: Vec<String>,
+}
+
+/// Changes of events, the largest first; none in CSV, or if a side lacks its recorded time.
+#[derive(Debug, Default)]
+pub struct EventChanges {
+    /// Waits for locks.
+    pub locks: Vec<LockChange>,
+    /// SQL statements, by text.
+    pub sql: Vec<StatementChange>,
+    /// Sampled allocations; none if a side has none.
+    pub allocations: Vec<AllocationChange>,
+    /// Exceptions.
+    pub exceptions: Vec<ExceptionChange>,
+    /// Calls of methods traced on both sides, by caller.
+    pub traces: Vec<TraceChange>,
 }
 
 /// One of the two sets of logs.
@@ -323,13 +330,15 @@ pub fn compare(options: &DiffOptions, progress: &Arc<Progress>) -> Result<Compar
         all_fails: options.limit.as_ref().is_some_and(|limit| all.is_over(limit, time)),
         time,
         notes: notes(&before, &after, &methods),
-        allocations: allocations(&before, &after),
-        exceptions: exceptions(&before, &after),
         cpu: cpu(options.per, &before, &after),
         waiting: waiting(&before, &after),
-        locks: locks(&before, &after),
-        sql: sql(&before, &after),
-        traces: traces(&before, &after),
+        events: EventChanges {
+            locks: locks(&before, &after),
+            sql: sql(&before, &after),
+            allocations: allocations(&before, &after),
+            exceptions: exceptions(&before, &after),
+            traces: traces(&before, &after),
+        },
         before,
         after,
         methods,

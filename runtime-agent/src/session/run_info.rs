@@ -2,7 +2,7 @@
 
 use jvmti_bindings::env::Jvmti;
 use log_format::FORMAT_VERSION;
-use log_format::run::Run;
+use log_format::run::{CpuSampling, Run};
 
 use crate::error::Error;
 use crate::jvm::service;
@@ -47,10 +47,12 @@ pub(crate) fn describe(
         start_ns: clock::unix_ns(),
         clock: clock::source().to_owned(),
         attached: arrival != Arrival::AtStart,
-        cpu_engine: engine.map(|chosen| chosen.engine.name().to_owned()),
-        cpu_engine_reason: engine.and_then(|chosen| chosen.reason.clone()),
-        cpu_kernel_frames: engine.map(|chosen| chosen.kernel.are_there),
-        cpu_kernel_reason: engine.and_then(|chosen| chosen.kernel.reason.clone()),
+        cpu: CpuSampling {
+            engine: engine.map(|chosen| chosen.engine.name().to_owned()),
+            engine_reason: engine.and_then(|chosen| chosen.reason.clone()),
+            kernel_frames: engine.map(|chosen| chosen.kernel.are_there),
+            kernel_reason: engine.and_then(|chosen| chosen.kernel.reason.clone()),
+        },
         options: options.to_map(),
     }
 }

@@ -16,7 +16,7 @@ pub(super) fn text(
     top: Option<usize>,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    let Comparison { allocations, .. } = comparison;
+    let allocations = &comparison.events.allocations;
     if allocations.is_empty() {
         return Ok(());
     }

@@ -16,7 +16,8 @@ pub(super) fn text(
     top: Option<usize>,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    let Comparison { before, after, exceptions, .. } = comparison;
+    let Comparison { before, after, events, .. } = comparison;
+    let exceptions = &events.exceptions;
     if exceptions.is_empty() {
         return Ok(());
     }

@@ -41,11 +41,11 @@ pub fn render(comparison: &Comparison, out: &mut dyn Write) -> io::Result<()> {
         methods: comparison.methods.iter().map(|method| Row::new(comparison, method)).collect(),
         cpu: comparison.cpu.iter().map(CpuRow::new).collect(),
         waiting: comparison.waiting.iter().map(WaitRow::new).collect(),
-        lock_waits: comparison.locks.iter().map(LockRow::new).collect(),
-        sql: comparison.sql.iter().map(SqlRow::new).collect(),
-        allocations: comparison.allocations.iter().map(AllocationRow::new).collect(),
-        exceptions: comparison.exceptions.iter().map(ExceptionRow::new).collect(),
-        traced: comparison.traces.iter().map(TracedRow::new).collect(),
+        lock_waits: comparison.events.locks.iter().map(LockRow::new).collect(),
+        sql: comparison.events.sql.iter().map(SqlRow::new).collect(),
+        allocations: comparison.events.allocations.iter().map(AllocationRow::new).collect(),
+        exceptions: comparison.events.exceptions.iter().map(ExceptionRow::new).collect(),
+        traced: comparison.events.traces.iter().map(TracedRow::new).collect(),
     };
     serde_json::to_writer_pretty(&mut *out, &document)?;
     writeln!(out)

@@ -122,15 +122,16 @@ fn waiting(comparison: &Comparison, top: Option<usize>, out: &mut dyn Write) -> 
 
 /// Waits for locks, where their time changed.
 fn lock_waits(comparison: &Comparison, top: Option<usize>, out: &mut dyn Write) -> io::Result<()> {
-    let labels =
-        Labels::new(comparison.locks.iter().filter_map(|changed| changed.of.method.as_ref()));
+    let labels = Labels::new(
+        comparison.events.locks.iter().filter_map(|changed| changed.of.method.as_ref()),
+    );
     let times = Times {
         title: "Lock waits",
         is_empty: |side| side.report.events.locks.locks.is_empty(),
         of: ["waits", "total", "avg"],
         label: |of: &LockSite| format!("{} at {}", one_line(&of.class), site_label(of, &labels)),
     };
-    times.write(comparison, &comparison.locks, top, out)
+    times.write(comparison, &comparison.events.locks, top, out)
 }
 
 /// SQL statements, where their time changed.
@@ -141,7 +142,7 @@ fn sql(comparison: &Comparison, top: Option<usize>, out: &mut dyn Write) -> io::
         of: ["executions", "total", "mean"],
         label: |text: &String| shortened(text, STATEMENT_WIDTH),
     };
-    times.write(comparison, &comparison.sql, top, out)
+    times.write(comparison, &comparison.events.sql, top, out)
 }
 
 /// A table of changes of time, by exact statistics.

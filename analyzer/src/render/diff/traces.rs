@@ -12,7 +12,7 @@ pub(super) fn text(
     top: Option<usize>,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    let Comparison { traces, .. } = comparison;
+    let traces = &comparison.events.traces;
     if traces.is_empty() {
         return Ok(());
     }
