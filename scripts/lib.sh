@@ -1,5 +1,8 @@
 # What the scripts share. To be sourced from the project's folder.
 
+# Maven runs for seconds: the best compiler does not pay off.
+export MAVEN_OPTS="${MAVEN_OPTS:--XX:TieredStopAtLevel=1 -XX:+UseSerialGC}"
+
 # Says something to the reader, not to whoever reads the output.
 say() { printf '%s: %s\n' "$(basename "$0")" "$*" >&2; }
 

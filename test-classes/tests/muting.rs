@@ -69,9 +69,13 @@ fn a_compiled_loop_sees_at_once_that_a_method_is_muted() {
             let profile = Profile::only_run(&logs);
             assert!(profile.counts.keys().all(|name| name.contains(" work ")), "{what}");
             assert!(profile.records.iter().all(|r| !r.method.contains(" main ")), "{what}");
-            let report = Command::new(&artifacts().analyze).arg(&logs).output().expect("it runs");
+            let report = Command::new(&artifacts().analyze)
+                .arg(&logs)
+                .arg("--notes")
+                .output()
+                .expect("it runs");
             let report = String::from_utf8(report.stdout).expect("text");
-            let remark = "1 method was muted part of the time; its calls were not counted then";
+            let remark = "programs.Loop.work was muted 3 times from ";
             assert!(report.contains(remark), "{what}: {report}");
             // The call of `main`, and at most one of `work` each time.
             let dropped = profile.counter(counter::MUTED_CALLS);

@@ -15,14 +15,14 @@ import java.util.concurrent.locks.LockSupport;
  * CPU_NS is the CPU time of its thread, or {@code null}; {@code end NAME}, to end a loop; {@code call COUNT}, to call
  * the helper of loop {@code same} so often; {@code brief COUNT}, to have so many threads call a loop that takes three
  * seconds, every five seconds; {@code park}, to have a virtual thread run a loop that sleeps most of the time;
- * {@code rest MS}, how long loops rest after some ten milliseconds of work, instead of 40.
+ * {@code rest MS}, how long loops rest after some ten milliseconds of work, instead of 80.
  * It ends with its stdin.
  */
 public final class Loops {
     /** Rounds by loop. One thread writes each. */
     private static final Counter[] COUNTERS = new Counter[5];
     private static volatile long sum;
-    private static volatile long restNs = 40_000_000;
+    private static volatile long restNs = 80_000_000;
 
     private Loops() {}
 
