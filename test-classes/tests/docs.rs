@@ -64,3 +64,13 @@ fn no_paragraph_is_long() {
     let long = "one\n".repeat(7);
     assert_eq!(paragraphs(&long).iter().map(Vec::len).max(), Some(7));
 }
+
+#[test]
+fn each_change_is_one_line() {
+    let text = fs::read_to_string(project().join("CHANGELOG.md")).expect("text");
+    let (_, changes) = text.split_once("\n### ").expect("changes");
+    for line in changes.lines().skip(1).filter(|line| !line.is_empty()) {
+        assert!(line.starts_with("- ") || line.starts_with("##"), "{line}");
+        assert!(line.chars().count() <= 120, "{line}");
+    }
+}
