@@ -5,8 +5,12 @@ use jvmti_bindings::prelude::jni;
 
 use crate::exceptions;
 use crate::jvm::java_threads;
-use crate::probe::{self, ClassHash, Entry, Thrown};
+use crate::probe::{self, ClassHash, Entry, ProbeId, Thrown};
 use crate::traces;
+
+const fn probe_id(number: jni::jint) -> ProbeId {
+    ProbeId::new(number.cast_unsigned())
+}
 
 /// `private static native void start0(int)`
 #[unsafe(no_mangle)]
@@ -15,7 +19,7 @@ pub extern "system" fn Java_java_lang__00024TProfiler_start0(
     class: jni::jclass,
     method: jni::jint,
 ) {
-    if !probe::start_plain(method.cast_unsigned(), env.expose_provenance()) {
+    if !probe::start_plain(probe_id(method), env.expose_provenance()) {
         start_other(env, class, method);
     }
 }
@@ -24,13 +28,13 @@ pub extern "system" fn Java_java_lang__00024TProfiler_start0(
 #[cold]
 #[inline(never)]
 extern "system" fn start_other(env: *mut jni::JNIEnv, _class: jni::jclass, method: jni::jint) {
-    let entry = probe::start(method.cast_unsigned(), env.expose_provenance(), |own| {
+    let entry = probe::start(probe_id(method), env.expose_provenance(), |own| {
         java_threads::remember(env, own)
     });
     match entry {
         Entry::Go => {}
         // SAFETY: the JVM passes the thread's environment.
-        Entry::Traced(calls) => unsafe { traces::started(env, method.cast_unsigned(), calls) },
+        Entry::Traced(calls) => unsafe { traces::started(env, probe_id(method), calls) },
         Entry::NoStack => throw_stack_overflow(env),
     }
 }
@@ -58,7 +62,7 @@ pub extern "system" fn Java_java_lang__00024TProfiler_end0(
     _class: jni::jclass,
     method: jni::jint,
 ) {
-    probe::end(method.cast_unsigned());
+    probe::end(probe_id(method));
 }
 
 /// `private static native void threw0(int, int, int, Object)`: the method, the identity hashes of the exception's class
@@ -73,8 +77,7 @@ pub extern "system" fn Java_java_lang__00024TProfiler_threw0(
     thrown: jni::jobject,
 ) {
     let [of, exception] = [class_hash, hash].map(jni::jint::cast_unsigned);
-    if !probe::threw_plain(method.cast_unsigned(), Thrown { class: ClassHash::new(of), exception })
-    {
+    if !probe::threw_plain(probe_id(method), Thrown { class: ClassHash::new(of), exception }) {
         threw_other(env, class, method, class_hash, hash, thrown);
     }
 }
@@ -92,7 +95,7 @@ extern "system" fn threw_other(
 ) {
     let [of, exception] = [class_hash, hash].map(jni::jint::cast_unsigned);
     if let Some(left) =
-        probe::threw(method.cast_unsigned(), Thrown { class: ClassHash::new(of), exception })
+        probe::threw(probe_id(method), Thrown { class: ClassHash::new(of), exception })
     {
         // SAFETY: the JVM passes the thread's environment and a live reference.
         unsafe { exceptions::left(env, left, thrown) };
@@ -106,7 +109,7 @@ pub extern "system" fn Java_java_lang__00024TProfiler_caught0(
     _class: jni::jclass,
     method: jni::jint,
 ) {
-    probe::caught(method.cast_unsigned());
+    probe::caught(probe_id(method));
 }
 
 /// `private static native void initialized0(int)`
@@ -116,5 +119,5 @@ pub extern "system" fn Java_java_lang__00024TProfiler_initialized0(
     _class: jni::jclass,
     method: jni::jint,
 ) {
-    probe::initialized(method.cast_unsigned());
+    probe::initialized(probe_id(method));
 }

@@ -25,7 +25,7 @@ use crate::instrument::methods::Method;
 use crate::instrument::park_probes;
 use crate::locks;
 use crate::log::run_log::Now;
-use crate::probe::stack::method_of;
+use crate::probe::stack::ProbeId;
 use crate::probe::traced;
 use crate::sampling::NoSamples;
 use crate::sampling::cost;
@@ -434,7 +434,9 @@ impl Samples {
         if shadow.len() >= MAX_SHADOW || shadow.contains(&0) {
             return call_paths::UNKNOWN;
         }
-        shadow.iter().fold(StackId::NONE, |path, method| paths.id(path, method_of(*method)))
+        shadow
+            .iter()
+            .fold(StackId::NONE, |path, method| paths.id(path, ProbeId::new(*method).method()))
     }
 
     /// Rows of the seconds that are over by now; with `all`, of all.

@@ -10,7 +10,7 @@ use log_format::ids::{JavaThreadId, OsThreadId};
 use log_format::writer::one_line;
 
 use crate::hotspot::own_stack::OwnStack;
-use crate::probe::stack::method_of;
+use crate::probe::stack::ProbeId;
 use crate::probe::thread::os_id;
 use crate::probe::{ClassHash, Left};
 use crate::sys::clock;
@@ -80,7 +80,7 @@ pub(crate) fn begin_interval() {
 /// `thrown` is a live reference of this thread.
 pub(super) unsafe fn add(jni: &JniEnv, left: Left, thrown: jni::jobject, with_message: bool) {
     let Left { probe_id, class, .. } = left;
-    let key = u64::from(class.bits()) << 32 | u64::from(method_of(probe_id).get());
+    let key = u64::from(class.bits()) << 32 | u64::from(probe_id.method().get());
     if HAVE.contains(key) || HAVE.len() >= MOST_IN_INTERVAL {
         return;
     }
@@ -97,10 +97,10 @@ pub(super) unsafe fn add(jni: &JniEnv, left: Left, thrown: jni::jobject, with_me
     }
 }
 
-fn example(jni: &JniEnv, probe_id: u32, class: ClassHash, message: String) -> Option<Example> {
+fn example(jni: &JniEnv, probe_id: ProbeId, class: ClassHash, message: String) -> Option<Example> {
     let (virtual_thread, mut stack) = OwnStack::read_in_probe(jni)?;
     stack.shadow.try_reserve_exact(1).ok()?;
-    stack.shadow.push(probe_id);
+    stack.shadow.push(probe_id.get());
     Some(Example { at: clock::ticks(), os_id: os_id(), virtual_thread, class, message, stack })
 }
 

@@ -15,7 +15,7 @@ use super::kinds::kind;
 use super::{long_waits, sums};
 use crate::jvm::class_names::{self, ClassNumber};
 use crate::jvm::java_threads;
-use crate::probe::stack::method_of;
+use crate::probe::stack::ProbeId;
 use crate::sys::clock::{self, TimeOn};
 
 /// The JVM does not say for which monitor a platform thread waits: it does only for agents that came with it.
@@ -160,7 +160,7 @@ pub(super) unsafe fn begin_wait(
     class: ClassNumber,
     object: jni::jobject,
 ) {
-    let method = method_of(signal::own_innermost());
+    let method = ProbeId::new(signal::own_innermost()).method();
     let is_untold = match key.virtual_thread() {
         Some(_) => true,
         None => kind(class) == LockKind::Monitor && NOTES_MONITORS.load(Ordering::Relaxed),

@@ -9,7 +9,7 @@ use super::method_totals::{EndedCall, MethodTotals};
 use super::own::Own;
 use super::recording::{STATE, guarded, recording_of};
 use super::ring::{Kind, Record};
-use super::stack::{self, Place, ShadowStack, method_of};
+use super::stack::{self, Place, ProbeId, ShadowStack};
 use super::thread::{self, OwnThread};
 use super::thrown::Thrown;
 use super::throws::{self, Left};
@@ -29,7 +29,7 @@ pub(crate) fn ask_names_by(note: fn(JavaThreadId)) {
 
 /// Notes that a constructor's `super(...)` has returned. `probe_id` is the one it had until now.
 #[inline]
-pub(crate) fn initialized(probe_id: u32) {
+pub(crate) fn initialized(probe_id: ProbeId) {
     with_this_recording(|own| {
         let stack = own.stack();
         let depth = stack.depth();
@@ -50,7 +50,7 @@ pub(crate) fn initialized(probe_id: u32) {
 /// Ends a call that returns. Like [`threw_plain`], it has a closure of its own, because compilers inline what is called
 /// once.
 #[inline]
-pub(crate) fn end(probe_id: u32) {
+pub(crate) fn end(probe_id: ProbeId) {
     if !thread::with_current_if_near(|own| {
         leave_plain(own, probe_id, Exit::Return, |_, _, _, _| true)
     }) {
@@ -61,7 +61,7 @@ pub(crate) fn end(probe_id: u32) {
 /// Ends a call that an exception leaves, in the common case: its class is that of all exceptions that have left the
 /// method in this thread. If this returns `false`, it has changed nothing, and the caller must call [`threw`].
 #[inline]
-pub(crate) fn threw_plain(probe_id: u32, thrown: Thrown) -> bool {
+pub(crate) fn threw_plain(probe_id: ProbeId, thrown: Thrown) -> bool {
     thread::with_current_if_near(|own| {
         leave_plain(own, probe_id, Exit::Throw, |own, totals, start_ticks, now| {
             // With the mark of a wanted example, it is another.
@@ -74,7 +74,7 @@ pub(crate) fn threw_plain(probe_id: u32, thrown: Thrown) -> bool {
 }
 
 /// Ends a call that an exception leaves. `None` if nothing else is to be done.
-pub(crate) fn threw(probe_id: u32, thrown: Thrown) -> Option<Left> {
+pub(crate) fn threw(probe_id: ProbeId, thrown: Thrown) -> Option<Left> {
     let mut left = None;
     leave_slowly(probe_id, Exit::Throw, |own, totals, start_ticks, now| {
         left = throws::note(own, totals, (probe_id, start_ticks), thrown, now);
@@ -84,7 +84,7 @@ pub(crate) fn threw(probe_id: u32, thrown: Thrown) -> Option<Left> {
 
 /// Enters an exception handler of a method: everything it called has ended.
 #[inline]
-pub(crate) fn caught(probe_id: u32) {
+pub(crate) fn caught(probe_id: ProbeId) {
     with_this_recording(|own| {
         let stack = own.stack();
         let depth = stack.depth();
@@ -96,7 +96,7 @@ pub(crate) fn caught(probe_id: u32) {
 }
 
 #[cold]
-fn caught_below(own: OwnThread<'_>, probe_id: u32, now: u64) {
+fn caught_below(own: OwnThread<'_>, probe_id: ProbeId, now: u64) {
     if let Some(index) = find(own, probe_id) {
         throw_above(own, index, now);
     }
@@ -139,7 +139,7 @@ fn is_of_recording(own: OwnThread<'_>) -> bool {
 #[inline(always)]
 fn leave_plain(
     own: OwnThread<'_>,
-    probe_id: u32,
+    probe_id: ProbeId,
     exit: Exit,
     note: impl FnOnce(OwnThread<'_>, Own<'_, MethodTotals>, u64, u64) -> bool,
 ) -> bool {
@@ -164,12 +164,12 @@ fn leave_plain(
 /// Ends a call that returns in all other cases. No panic leaves this function, so calling it is a plain jump.
 #[cold]
 #[inline(never)]
-extern "C" fn leave_other(probe_id: u32) {
+extern "C" fn leave_other(probe_id: ProbeId) {
     leave_slowly(probe_id, Exit::Return, |_, _, _, _| ());
 }
 
 #[inline(always)]
-fn leave_slowly(probe_id: u32, exit: Exit, mut note: impl Note) {
+fn leave_slowly(probe_id: ProbeId, exit: Exit, mut note: impl Note) {
     let now = clock::ticks();
     with_this_recording(|own| {
         let stack = own.stack();
@@ -194,7 +194,7 @@ fn leave_slowly(probe_id: u32, exit: Exit, mut note: impl Note) {
 fn leave_beyond(
     own: OwnThread<'_>,
     address: usize,
-    probe_id: u32,
+    probe_id: ProbeId,
     exit: Exit,
     now: u64,
     mut note: impl Note,
@@ -206,7 +206,7 @@ fn leave_beyond(
         return false;
     }
     stack.set_beyond(stack.beyond() - 1);
-    let totals = own.totals_of_method(method_of(probe_id));
+    let totals = own.totals_of_method(probe_id.method());
     // When it began is not known.
     guarded(|| note(own, totals, 0, now));
     totals.count_without_times(exit == Exit::Throw);
@@ -215,7 +215,7 @@ fn leave_beyond(
 
 /// Ends a call that is not the newest.
 #[cold]
-fn leave_below(own: OwnThread<'_>, probe_id: u32, exit: Exit, now: u64, mut note: impl Note) {
+fn leave_below(own: OwnThread<'_>, probe_id: ProbeId, exit: Exit, now: u64, mut note: impl Note) {
     if let Some(index) = find(own, probe_id) {
         match exit {
             Exit::Throw => throw_above(own, index, now),
@@ -237,7 +237,7 @@ trait Note: FnMut(OwnThread<'_>, Own<'_, MethodTotals>, u64, u64) {}
 impl<F: FnMut(OwnThread<'_>, Own<'_, MethodTotals>, u64, u64)> Note for F {}
 
 /// The newest frame with this probe id.
-fn find(own: OwnThread<'_>, probe_id: u32) -> Option<u32> {
+fn find(own: OwnThread<'_>, probe_id: ProbeId) -> Option<u32> {
     (0..own.stack().depth()).rev().find(|index| own.stack().frame(*index).probe_id() == probe_id)
 }
 

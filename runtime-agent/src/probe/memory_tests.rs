@@ -6,8 +6,8 @@ use log_format::ids::JavaThreadId;
 
 use super::stack::FIRST_DEPTH;
 use super::tests::{
-    beyond, counts, depth, is_plain, no_java, record_on_thread, records, start, threw, totals,
-    turn, unseen, with_own, with_reader,
+    beyond, caught, counts, depth, end, is_plain, no_java, record_on_thread, records, start, threw,
+    totals, turn, unseen, with_own, with_reader,
 };
 use super::thread::ThreadReader;
 use super::*;

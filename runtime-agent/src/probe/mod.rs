@@ -58,7 +58,6 @@ pub(crate) mod traced;
 
 use std::sync::atomic::Ordering;
 
-use rewriter::probe::BEFORE_INIT;
 use sampling_handler::signal::Shadow;
 
 pub(crate) use self::leave::{
@@ -68,7 +67,7 @@ use self::recording::{STATE, guarded, recording_of};
 pub(crate) use self::recording::{
     attachment, begin_recording, end_recording, gave_up, give_up, is_recording, recording,
 };
-use self::stack::method_of;
+pub(crate) use self::stack::ProbeId;
 use self::thread::OwnThread;
 pub(crate) use self::thresholds::{
     assign as assign_threshold, forget_thresholds, lowest_threshold_ns, raise_thresholds,
@@ -80,6 +79,7 @@ use crate::sys::clock::{self, ClockChoice};
 
 /// The id of the agent's own calls, which measure what a call costs. No method has it.
 pub(crate) const CALIBRATION: i32 = 1_000_001;
+const CALIBRATION_PROBE: ProbeId = ProbeId::new(CALIBRATION.cast_unsigned());
 
 /// Chooses the clock, and tests whether the thread word is near, if `wants_near`. Takes some milliseconds, once.
 /// Recording must be off. In tests, `fails` makes the self-test fail.
@@ -114,7 +114,7 @@ pub(crate) enum Entry {
 /// this returns `false`, it has changed nothing, and the caller must call [`start`]. `environment` is the address of the
 /// thread's JNI environment.
 #[inline]
-pub(crate) fn start_plain(probe_id: u32, environment: usize) -> bool {
+pub(crate) fn start_plain(probe_id: ProbeId, environment: usize) -> bool {
     thread::with_current_if_near(|own| {
         let address = native_stack::address_here();
         let stack = own.stack();
@@ -124,7 +124,7 @@ pub(crate) fn start_plain(probe_id: u32, environment: usize) -> bool {
         }
         let Some(place) = stack.plain_place() else { return false };
         // No method has the id of a constructor before its `super(...)`.
-        let Some(totals) = own.totals().known(probe_id) else { return false };
+        let Some(totals) = own.totals().known(probe_id.get()) else { return false };
         stack.push_at(place, probe_id, address, totals, clock::counter);
         stack.note_allocated(place.0, environment);
         true
@@ -134,7 +134,7 @@ pub(crate) fn start_plain(probe_id: u32, environment: usize) -> bool {
 /// Starts a call. `first_call` runs at the thread's first call.
 #[inline]
 pub(crate) fn start(
-    probe_id: u32,
+    probe_id: ProbeId,
     environment: usize,
     first_call: impl FnOnce(OwnThread<'_>),
 ) -> Entry {
@@ -145,7 +145,7 @@ pub(crate) fn start(
 #[inline]
 fn start_at(
     address: usize,
-    probe_id: u32,
+    probe_id: ProbeId,
     environment: usize,
     first_call: impl FnOnce(OwnThread<'_>),
 ) -> Entry {
@@ -166,31 +166,36 @@ fn start_at(
 
 /// Starts a call in a thread whose frames were checked for the current state.
 #[inline]
-fn start_checked(own: OwnThread<'_>, address: usize, probe_id: u32, environment: usize) -> Entry {
+fn start_checked(
+    own: OwnThread<'_>,
+    address: usize,
+    probe_id: ProbeId,
+    environment: usize,
+) -> Entry {
     let stack = own.stack();
     // It was muted after the guard was passed.
-    if probe_id & BEFORE_INIT != 0 && mute::is_muted(method_of(probe_id)) {
+    if probe_id.is_before_init() && mute::is_muted(probe_id.method()) {
         return Entry::Go;
     }
     if address < own.least_address {
         return Entry::NoStack;
     }
-    if probe_id & BEFORE_INIT != 0 {
+    if probe_id.is_before_init() {
         clear_uninitialized(own, address);
     }
     if !stack.make_room(&own.account) {
         stack.set_beyond(stack.beyond() + 1);
         return Entry::Go;
     }
-    let totals = own.totals_of_method(method_of(probe_id));
+    let totals = own.totals_of_method(probe_id.method());
     let depth = stack.depth();
     stack.push(probe_id, address, totals, clock::ticks);
     stack.note_allocated(depth, environment);
-    if traced::is_any() && probe_id != CALIBRATION.cast_unsigned() {
+    if traced::is_any() && probe_id != CALIBRATION_PROBE {
         let of = std::ptr::from_ref(&*totals).addr();
         // Its number, from 0.
         let number = totals.entered().wrapping_sub(1);
-        if let Some(calls) = traced::stands_for(method_of(probe_id), number, of) {
+        if let Some(calls) = traced::stands_for(probe_id.method(), number, of) {
             return Entry::Traced(calls);
         }
     }
@@ -198,7 +203,7 @@ fn start_checked(own: OwnThread<'_>, address: usize, probe_id: u32, environment:
 }
 
 /// A call that has just begun begins now: taking its stack is not its own time.
-pub(crate) fn begin_again(probe_id: u32) {
+pub(crate) fn begin_again(probe_id: ProbeId) {
     thread::with_current(|own| {
         let stack = own.stack();
         if let Some(top) = stack.depth().checked_sub(1).map(|top| stack.frame(top))
@@ -213,7 +218,7 @@ pub(crate) fn begin_again(probe_id: u32) {
 /// or unmuted. `false` if the call must not be counted: there is no memory for the thread, or the method was muted or
 /// recording ended after the guard was passed.
 #[cold]
-fn renew_thread(probe_id: u32, first_call: impl FnOnce(OwnThread<'_>)) -> bool {
+fn renew_thread(probe_id: ProbeId, first_call: impl FnOnce(OwnThread<'_>)) -> bool {
     // Whatever was muted before is visible from here on.
     let state = STATE.load(Ordering::Acquire);
     if state & 1 == 0 {
@@ -231,7 +236,7 @@ fn renew_thread(probe_id: u32, first_call: impl FnOnce(OwnThread<'_>)) -> bool {
         });
         if begun != Some(true) {
             // The agent's own calls do not count as the service's, nor do those after the end.
-            if probe_id != CALIBRATION.cast_unsigned() && recording() == recording_of(state) {
+            if probe_id != CALIBRATION_PROBE && recording() == recording_of(state) {
                 lost_calls::add(1);
             }
             return false;
@@ -248,7 +253,7 @@ fn renew_thread(probe_id: u32, first_call: impl FnOnce(OwnThread<'_>)) -> bool {
             own.mark_traced();
             own.stack().restart(state);
         }
-        !mute::is_muted(method_of(probe_id))
+        !mute::is_muted(probe_id.method())
     });
     renewed == Some(true)
 }

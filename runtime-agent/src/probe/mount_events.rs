@@ -114,8 +114,8 @@ pub(super) fn cannot_measure(own: OwnThread<'_>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::super::method_totals::Reading;
-    use super::super::tests::{counts, no_java, record_on_thread, start, turn, with_reader};
-    use super::super::{STATE, end, mounts};
+    use super::super::tests::{counts, end, no_java, record_on_thread, start, turn, with_reader};
+    use super::super::{STATE, mounts};
     use log_format::ids::JavaThreadId;
 
     use super::*;

@@ -5,7 +5,8 @@ use log_format::ids::MethodId;
 use super::ring::Kind;
 use super::stack::MAX_DEPTH;
 use super::tests::{
-    counts, depth, no_java, record_on_thread, records, start, threw, totals, turn, unseen,
+    caught, counts, depth, end, initialized, no_java, record_on_thread, records, start, threw,
+    totals, turn, unseen,
 };
 use super::*;
 
@@ -131,7 +132,7 @@ fn an_exception_through_a_muted_method_leaves_counts_exact() {
 fn a_constructor_is_muted_before_its_super_call_too() {
     let _turn = turn();
     record_on_thread(0, || {
-        let id = 84 | BEFORE_INIT;
+        let id = 84 | rewriter::probe::BEFORE_INIT;
         set(84, true);
         start(1, no_java);
         // As if the guard was passed before.

@@ -85,8 +85,8 @@ pub(crate) fn forget() {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{no_java, record_on_thread, start, turn, with_own};
-    use super::super::{end, set_least_in_requests_ns};
+    use super::super::set_least_in_requests_ns;
+    use super::super::tests::{end, no_java, record_on_thread, start, turn, with_own};
     use super::*;
 
     /// What is known of the frames below must not outlive them, nor the endpoint's methods.

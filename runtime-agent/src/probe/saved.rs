@@ -1,7 +1,7 @@
 //! Frames of threads that are not running: of an unmounted virtual thread, or of a carrier while it runs one.
 
 use super::recording::recording_of;
-use super::stack::{Frame, method_of};
+use super::stack::{Frame, ProbeId};
 use super::thrown::LastThrown;
 use log_format::ids::MethodId;
 
@@ -10,7 +10,7 @@ use crate::sys::memory::Account;
 /// A frame of a thread that is not running.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SavedFrame {
-    pub probe_id: u32,
+    pub probe_id: ProbeId,
     pub start_ticks: u64,
     pub callee_ticks: u64,
 }
@@ -25,7 +25,7 @@ impl SavedFrame {
     }
 
     pub(crate) fn method(&self) -> MethodId {
-        method_of(self.probe_id)
+        self.probe_id.method()
     }
 }
 

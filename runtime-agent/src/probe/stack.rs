@@ -65,8 +65,8 @@ pub(crate) struct Frame {
 
 const TOLD: u32 = 1;
 
-const fn id_and_place(probe_id: u32, place: u32) -> u64 {
-    (place as u64) << 32 | probe_id as u64
+const fn id_and_place(probe_id: ProbeId, place: u32) -> u64 {
+    (place as u64) << 32 | probe_id.0 as u64
 }
 
 /// An address in units of eight bytes. The last bit is free, because stacks are aligned to sixteen bytes.
@@ -77,29 +77,57 @@ const fn place(address: usize) -> u32 {
 
 const _: () = assert!(size_of::<Frame>() == 32);
 
-/// The method whose probes have this id.
-#[inline]
-pub(crate) const fn method_of(probe_id: u32) -> MethodId {
-    MethodId::new(probe_id & !BEFORE_INIT)
+/// The number in a method's probes: its id, and [`BEFORE_INIT`] in a constructor before its `super(...)` returns.
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ProbeId(u32);
+
+impl ProbeId {
+    /// That of a probe which passes this number.
+    pub(crate) const fn new(number: u32) -> Self {
+        Self(number)
+    }
+
+    pub(crate) const fn get(self) -> u32 {
+        self.0
+    }
+
+    /// Whether it is that of a constructor before its `super(...)` returns.
+    #[inline]
+    pub(crate) const fn is_before_init(self) -> bool {
+        self.0 & BEFORE_INIT != 0
+    }
+
+    /// That of the same method after its `super(...)` has returned.
+    #[inline]
+    const fn initialized(self) -> Self {
+        Self(self.0 & !BEFORE_INIT)
+    }
+
+    /// The method with this probe.
+    #[inline]
+    pub(crate) const fn method(self) -> MethodId {
+        MethodId::new(self.initialized().0)
+    }
 }
 
 impl Frame {
     /// The current probe id of the call. For a constructor before its `super(...)` returns, [`BEFORE_INIT`] is set.
     #[inline]
     #[allow(clippy::cast_possible_truncation)] // Its low half.
-    pub(crate) fn probe_id(&self) -> u32 {
-        self.id_and_place.load(Ordering::Relaxed) as u32
+    pub(crate) fn probe_id(&self) -> ProbeId {
+        ProbeId(self.id_and_place.load(Ordering::Relaxed) as u32)
     }
 
     /// The method's id.
     #[inline]
     pub(crate) fn method(&self) -> MethodId {
-        method_of(self.probe_id())
+        self.probe_id().method()
     }
 
     /// Whether this is a constructor before its `super(...)` returned.
     pub(crate) fn is_before_init(&self) -> bool {
-        self.probe_id() & BEFORE_INIT != 0
+        self.probe_id().is_before_init()
     }
 
     #[inline]
@@ -134,8 +162,10 @@ impl<'t> Own<'t, Frame> {
     /// Notes that the constructor's `super(...)` has returned.
     #[inline]
     pub(super) fn set_initialized(self) {
-        self.id_and_place
-            .store(id_and_place(self.method().get(), self.place_and_told()), Ordering::Relaxed);
+        self.id_and_place.store(
+            id_and_place(self.probe_id().initialized(), self.place_and_told()),
+            Ordering::Relaxed,
+        );
     }
 
     /// Whether `address` is clearly above this call on the native stack. Addresses of one call's probes differ by a few
@@ -407,7 +437,7 @@ impl<'t> Own<'t, ShadowStack> {
     #[inline]
     pub(super) fn push(
         self,
-        probe_id: u32,
+        probe_id: ProbeId,
         address: usize,
         totals: Own<'t, MethodTotals>,
         clock: impl FnOnce() -> u64,
@@ -421,7 +451,7 @@ impl<'t> Own<'t, ShadowStack> {
     pub(super) fn push_at(
         self,
         (depth, frame): (u32, Own<'t, Frame>),
-        probe_id: u32,
+        probe_id: ProbeId,
         address: usize,
         totals: Own<'t, MethodTotals>,
         clock: impl FnOnce() -> u64,

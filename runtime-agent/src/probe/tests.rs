@@ -49,12 +49,26 @@ pub(crate) fn turn() -> MutexGuard<'static, ()> {
 pub(super) fn no_java(_: OwnThread<'_>) {}
 
 fn start_at(address: usize, method: u32, first_call: impl FnOnce(OwnThread<'_>)) -> Entry {
-    super::start_at(address, method, 0, first_call)
+    super::start_at(address, ProbeId::new(method), 0, first_call)
 }
 
 /// Like the native method.
 pub(super) fn start(method: u32, first_call: impl FnOnce(OwnThread<'_>)) -> Entry {
-    if start_plain(method, 0) { Entry::Go } else { super::start(method, 0, first_call) }
+    let id = ProbeId::new(method);
+    if start_plain(id, 0) { Entry::Go } else { super::start(id, 0, first_call) }
+}
+
+/// Like the native methods.
+pub(super) fn end(method: u32) {
+    super::end(ProbeId::new(method));
+}
+
+pub(super) fn caught(method: u32) {
+    super::caught(ProbeId::new(method));
+}
+
+pub(super) fn initialized(method: u32) {
+    super::initialized(ProbeId::new(method));
 }
 
 /// Runs `body` on a new thread while recording, and returns its result.
@@ -97,13 +111,14 @@ pub(super) fn records() -> Vec<Record> {
 }
 
 /// Ends a call by an exception, as the native method does.
-pub(super) fn leave_by(probe_id: u32, thrown: Thrown) -> Option<Left> {
+pub(super) fn leave_by(method: u32, thrown: Thrown) -> Option<Left> {
+    let probe_id = ProbeId::new(method);
     if threw_plain(probe_id, thrown) { None } else { super::threw(probe_id, thrown) }
 }
 
 /// Ends a call by some exception.
-pub(super) fn threw(probe_id: u32) {
-    leave_by(probe_id, Thrown { class: ClassHash::new(7), exception: 11 });
+pub(super) fn threw(method: u32) {
+    leave_by(method, Thrown { class: ClassHash::new(7), exception: 11 });
 }
 
 #[test]
@@ -330,7 +345,7 @@ fn only_the_outermost_recursion_counts_in_total() {
 }
 
 /// The id of constructor 9 before its `super(...)` has returned.
-const UNINITIALIZED: u32 = 9 | BEFORE_INIT;
+const UNINITIALIZED: u32 = 9 | rewriter::probe::BEFORE_INIT;
 
 pub(super) fn unseen() -> u64 {
     with_own(|own| own.unseen_ends())
@@ -589,7 +604,7 @@ fn a_thread_outlives_the_detach_and_begins_anew() {
             finish(own, 1, Exit::Return, clock::ticks());
             for method in 900..1_100 {
                 let totals = own.totals().of(method, &own.account).expect("there is memory");
-                own.stack().push(method, 0, totals, clock::ticks);
+                own.stack().push(ProbeId::new(method), 0, totals, clock::ticks);
                 finish(own, own.stack().depth() - 1, Exit::Throw, clock::ticks());
             }
         });

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::method_totals::MethodTotals;
 use super::own::Own;
-use super::stack::method_of;
+use super::stack::ProbeId;
 use super::thread::OwnThread;
 use super::thrown::{ClassHash, Thrown};
 use log_format::ids::MethodId;
@@ -19,7 +19,7 @@ use crate::sys::memory::sharded::Sharded;
 /// another one than the first, or an example is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Left {
-    pub probe_id: u32,
+    pub probe_id: ProbeId,
     pub class: ClassHash,
     /// Whether the exception came out of no other measured call.
     pub began: bool,
@@ -102,7 +102,7 @@ pub(super) fn note_thrown(
 pub(super) fn note(
     own: OwnThread<'_>,
     totals: Own<'_, MethodTotals>,
-    (probe_id, start_ticks): (u32, u64),
+    (probe_id, start_ticks): (ProbeId, u64),
     thrown: Thrown,
     now: u64,
 ) -> Option<Left> {
@@ -121,7 +121,7 @@ pub(super) fn note(
             totals.set_class(same);
         }
         other => {
-            correct(method_of(left.probe_id), other, Some(left.class), left.began);
+            correct(left.probe_id.method(), other, Some(left.class), left.began);
         }
     }
     Some(left)

@@ -3,7 +3,7 @@
 use log_format::ids::MethodId;
 
 use super::method_totals::Added;
-use super::tests::{leave_by, no_java, record_on_thread, start, totals, turn};
+use super::tests::{caught, end, leave_by, no_java, record_on_thread, start, totals, turn};
 use super::throws::Correction;
 use super::*;
 
@@ -18,16 +18,16 @@ fn an_exception_begins_where_it_first_leaves_a_measured_call() {
         // Each method has its class from now on.
         assert_eq!(
             leave(3, 100),
-            Some(Left { probe_id: 3, class: ClassHash::new(7), began: true })
+            Some(Left { probe_id: ProbeId::new(3), class: ClassHash::new(7), began: true })
         );
         assert_eq!(
             leave(2, 100),
-            Some(Left { probe_id: 2, class: ClassHash::new(7), began: false })
+            Some(Left { probe_id: ProbeId::new(2), class: ClassHash::new(7), began: false })
         );
         // Another one of its class.
         assert_eq!(
             leave(1, 101),
-            Some(Left { probe_id: 1, class: ClassHash::new(7), began: true })
+            Some(Left { probe_id: ProbeId::new(1), class: ClassHash::new(7), began: true })
         );
         // One that is thrown by a call, and again by a later one.
         [1, 2].into_iter().for_each(begin);

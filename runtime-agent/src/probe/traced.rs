@@ -108,8 +108,8 @@ pub(crate) fn forget() {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{no_java, record_on_thread, start, turn, with_own};
-    use super::super::{Entry, end, mute, save_frames};
+    use super::super::tests::{end, no_java, record_on_thread, start, turn, with_own};
+    use super::super::{Entry, mute, save_frames};
     use super::*;
 
     /// Also where a thread takes over frames of another one, which has noticed the change.

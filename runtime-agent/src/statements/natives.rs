@@ -21,7 +21,7 @@ use super::urls;
 use crate::instrument::statement_probes::{is_one, kind};
 use crate::jvm::thread_key::ThreadKey;
 use crate::probe;
-use crate::probe::stack::method_of;
+use crate::probe::stack::ProbeId;
 use crate::sys::clock;
 
 /// `private static native void entered0(int id, int identityHash, Object self, Object text)`
@@ -123,7 +123,7 @@ unsafe fn entered(jni: &JniEnv, id: u32, hash: u32, text: jni::jobject) {
     let here = 0_u8;
     let stack = if key.virtual_thread().is_some() { 0 } else { ptr::from_ref(&here).addr() };
     let (executes, is_counted_elsewhere) = (kind.executes(), false);
-    let method = method_of(signal::own_innermost());
+    let method = ProbeId::new(signal::own_innermost()).method();
     let began = clock::ticks();
     let call = Call { id, executes, hash, url, text, method, began, stack, is_counted_elsewhere };
     if !in_progress::begin(key, call) && executes {

@@ -12,7 +12,7 @@ use log_format::ids::{JavaThreadId, MethodId, OsThreadId};
 
 use crate::hotspot::own_stack::OwnStack;
 use crate::probe;
-use crate::probe::stack::method_of;
+use crate::probe::stack::ProbeId;
 use crate::probe::thread::os_id;
 use crate::sys::clock;
 use crate::sys::memory::Account;
@@ -82,14 +82,14 @@ pub(crate) fn cost_ns() -> u64 {
 ///
 /// # Safety
 /// The environment is that of the calling thread.
-pub(crate) unsafe fn started(env: *mut jni::JNIEnv, probe_id: u32, calls: u64) {
+pub(crate) unsafe fn started(env: *mut jni::JNIEnv, probe_id: ProbeId, calls: u64) {
     if !IS_ON.load(Ordering::Relaxed) {
         return;
     }
     let at = clock::ticks();
     let add = || {
         // SAFETY: the caller guarantees the environment.
-        add(&unsafe { JniEnv::from_raw(env) }, at, method_of(probe_id), calls)
+        add(&unsafe { JniEnv::from_raw(env) }, at, probe_id.method(), calls)
     };
     let has_room = WAITING.fetch_add(1, Ordering::Relaxed) < MOST;
     // A panic must not reach the JVM.
