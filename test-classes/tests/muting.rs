@@ -18,6 +18,11 @@ fn calls_seen(port: u16) -> u64 {
     json(port, &["status"])["calls_seen"].as_u64().expect("a number")
 }
 
+fn notes(logs: &Path) -> String {
+    let report = Command::new(&artifacts().analyze).arg(logs).arg("--notes").output();
+    String::from_utf8(report.expect("analyze runs").stdout).expect("text")
+}
+
 #[test]
 fn a_compiled_loop_sees_at_once_that_a_method_is_muted() {
     for jdk in ends_of_jdks() {
@@ -69,14 +74,11 @@ fn a_compiled_loop_sees_at_once_that_a_method_is_muted() {
             let profile = Profile::only_run(&logs);
             assert!(profile.counts.keys().all(|name| name.contains(" work ")), "{what}");
             assert!(profile.records.iter().all(|r| !r.method.contains(" main ")), "{what}");
-            let report = Command::new(&artifacts().analyze)
-                .arg(&logs)
-                .arg("--notes")
-                .output()
-                .expect("it runs");
-            let report = String::from_utf8(report.stdout).expect("text");
-            let remark = "programs.Loop.work was muted 3 times from ";
-            assert!(report.contains(remark), "{what}: {report}");
+            let report = notes(&logs);
+            assert!(
+                report.contains("programs.Loop.work was muted 3 times from "),
+                "{what}: {report}"
+            );
             // The call of `main`, and at most one of `work` each time.
             let dropped = profile.counter(counter::MUTED_CALLS);
             assert!((1..=7).contains(&dropped), "{what}: {dropped}");

@@ -116,6 +116,35 @@ fn shares_are_right(jdk: &Jdk, engine: &str) {
     assert_eq!(profile.counter(counter::SAMPLES_DROPPED), 0, "{jdk}");
 }
 
+/// Threads of two to three milliseconds. The kernel looks at timers once in four, so they see part of it.
+#[test]
+fn short_threads_have_samples() {
+    let jdks = ends_of_jdks();
+    let [oldest, newest] = [jdks.first(), jdks.last()].map(|jdk| *jdk.expect("a JDK"));
+    let seconds = if is_full() { "30" } else { "6" };
+    for (jdk, engine, interval, least) in
+        [(newest, "ctimer", "10ms", 0.25), (oldest, "perf", "1ms", 0.65)]
+    {
+        let options = format!(",cpu={interval},sampler_cap=off,engine={engine}");
+        let (printed, profile, samples) =
+            sampled(jdk, &options, &["programs.ShortThreads", seconds]);
+        if profile.run.cpu.engine.as_deref() != Some(engine) {
+            skipped(&format!("no {engine}: {:?}", profile.run.cpu.engine_reason));
+            continue;
+        }
+        let (spent_ns, threads) = printed.trim().split_once(' ').expect("two numbers");
+        let [spent_ns, threads]: [f64; 2] =
+            [spent_ns, threads].map(|n| n.parse().expect("a number"));
+        assert!((2e6..3.5e6).contains(&(spent_ns / threads)), "{jdk}: {printed}");
+        let computes = |s: &&Sampled| s.frames.iter().any(|f| f == "programs.ShortThreads.compute");
+        let (found_ns, count) = sum(samples.iter().filter(computes));
+        let share = found_ns / spent_ns;
+        println!("{jdk}, {engine}: {share:.3} of {threads} threads' CPU time, {count} samples");
+        assert!(share * (1.0 + 3.0 / count.sqrt()) >= least, "{jdk}, {engine}: {share}");
+        assert!(share * (1.0 - 3.0 / count.sqrt()) <= 1.0, "{jdk}, {engine}: {share}");
+    }
+}
+
 #[test]
 fn stacks_of_a_large_program_are_whole() {
     for jdk in jdks().iter().filter(|jdk| jdk.has_compiler()) {
