@@ -2,7 +2,7 @@
 #![allow(unsafe_code)]
 
 use std::collections::HashMap;
-use std::ffi::{CStr, c_char, c_void};
+use std::ffi::{CStr, c_char};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use sampling_handler::memory::{Memory as _, Process};
@@ -11,6 +11,7 @@ use sampling_handler::vm_layout::{
 };
 
 use super::NotSaid;
+use crate::sys::libraries::Library;
 
 /// The first JDK whose packed numbers leave zero bytes out.
 const PACKED_WITHOUT_ZERO: u32 = 20;
@@ -34,7 +35,7 @@ pub(crate) struct Tables {
 impl Tables {
     /// Reads the tables; `None` if this JVM has none.
     pub(crate) fn read() -> Option<Self> {
-        let library = Library::open()?;
+        let library = Jvm::find()?;
         let at = |name: &CStr| library.value(name);
         let structs = library.table(c"gHotSpotVMStructs", c"gHotSpotVMStructEntryArrayStride")?;
         let (of, name) = (
@@ -300,22 +301,17 @@ unsafe fn int_at(address: usize) -> i32 {
 }
 
 /// The JVM's library.
-struct Library(*mut c_void);
+struct Jvm(Library);
 
-impl Library {
-    fn open() -> Option<Self> {
-        // SAFETY: finds a library that is loaded already, and loads none.
-        let handle =
-            unsafe { libc::dlopen(c"libjvm.so".as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
-        (!handle.is_null()).then_some(Self(handle))
+impl Jvm {
+    fn find() -> Option<Self> {
+        Library::find(c"libjvm.so").map(Self)
     }
 
     /// The value of a variable of eight bytes.
     fn value(&self, name: &CStr) -> Option<usize> {
-        // SAFETY: the handle is open.
-        let address = unsafe { libc::dlsym(self.0, name.as_ptr()) };
         // SAFETY: all variables that are asked for here have eight bytes.
-        (!address.is_null()).then(|| unsafe { address.cast::<usize>().read() })
+        self.0.symbol(name).map(|address| unsafe { address.cast::<usize>().read() })
     }
 
     /// The table that this variable points to.
@@ -356,12 +352,5 @@ impl Entry {
         let text = std::ptr::with_exposed_provenance::<c_char>(self.word(offset));
         // SAFETY: null, or a constant of HotSpot's.
         (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())
-    }
-}
-
-impl Drop for Library {
-    fn drop(&mut self) {
-        // SAFETY: opened here; the library stays loaded as long as the JVM lives.
-        unsafe { libc::dlclose(self.0) };
     }
 }

@@ -2,7 +2,6 @@
 //!
 //! Handlers measure how long they work. The kernel's part, to interrupt the thread and to let it go on, is calibrated
 //! once, while sampling is off: the agent thread sends itself signals, or has a perf event interrupt it.
-#![allow(unsafe_code)]
 
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
@@ -13,6 +12,7 @@ use crate::options::CpuShare;
 use crate::options::engine::Engine;
 use crate::probe::thread::os_id;
 use crate::sys::clock::{self, as_f64, as_u64};
+use crate::sys::thread_timer;
 
 /// The kernel's part of a sample, in nanoseconds; 0 before it is known.
 static SIGNAL_NS: AtomicU64 = AtomicU64::new(0);
@@ -52,7 +52,7 @@ pub(super) fn calibrate(engine: Engine, signal: libc::c_int) {
     }
     let sent = (0..SIGNALS_ROUNDS).map(|_| {
         let began = cpu_ns();
-        (0..SIGNALS).for_each(|_| send(signal));
+        (0..SIGNALS).for_each(|_| thread_timer::send(os_id(), signal, timer_value(0, 0)));
         cpu_ns().saturating_sub(began) / u64::from(SIGNALS)
     });
     let sent = sent.min().unwrap_or(0);
@@ -91,44 +91,6 @@ fn event_ns(signal: libc::c_int) -> u64 {
         each = each.min(with.saturating_sub(without) / events);
     }
     each
-}
-
-/// Sends the calling thread a signal that looks like one of the agent's timers.
-fn send(signal: libc::c_int) {
-    /// The kernel's structure, with the fields of a timer.
-    #[repr(C)]
-    struct Info {
-        signal: libc::c_int,
-        error: libc::c_int,
-        code: libc::c_int,
-        unused: libc::c_int,
-        timer: libc::c_int,
-        overrun: libc::c_int,
-        value: u64,
-        rest: [u64; 12],
-    }
-    const SI_TIMER: libc::c_int = -2;
-    const _: () = assert!(size_of::<Info>() == size_of::<libc::siginfo_t>());
-    let info = Info {
-        signal,
-        error: 0,
-        code: SI_TIMER,
-        unused: 0,
-        timer: 0,
-        overrun: 0,
-        value: timer_value(0, 0),
-        rest: [0; 12],
-    };
-    // SAFETY: the structure has the kernel's form and lives during the call; the handler is installed.
-    unsafe {
-        libc::syscall(
-            libc::SYS_rt_tgsigqueueinfo,
-            std::process::id(),
-            os_id(),
-            signal,
-            &raw const info,
-        );
-    }
 }
 
 /// The most of the process's CPU time that samples may take.

@@ -4,6 +4,7 @@ use std::fmt;
 
 use super::{native, perf_events, timers};
 use crate::options::engine::Engine;
+use crate::sys::thread_timer;
 
 /// The engine of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,7 +64,7 @@ impl Chosen {
     fn engine_of(asked: Option<Engine>, interval_ns: u64) -> (Engine, Option<String>) {
         let wants_perf = match asked {
             Some(asked) => asked == Engine::Perf,
-            None => interval_ns < timers::tick_ns(),
+            None => interval_ns < thread_timer::tick_ns(),
         };
         let no_perf = wants_perf.then(perf_events::refusal);
         if let Some(None) = no_perf {

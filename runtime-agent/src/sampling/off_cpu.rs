@@ -22,7 +22,6 @@ use super::NoSamples;
 use super::paused_waits::PausedWaits;
 use super::random_walks::RandomWalks;
 use super::threads;
-use super::timers::clock_of;
 use crate::hotspot::NotSaid;
 use crate::hotspot::method_ids;
 use crate::hotspot::thread_list::{ListedThread, ThreadList};
@@ -343,7 +342,7 @@ impl<'j> OffCpu<'j> {
 
     /// The CPU time of each thread so far, by its `JavaThread`.
     pub(super) fn cpu_times(&self) -> HashMap<usize, u64> {
-        let of = |thread: &Watched| (thread.java_thread, clock::cpu_ns_of(clock_of(thread.os_id)));
+        let of = |thread: &Watched| (thread.java_thread, clock::cpu_ns_of_thread(thread.os_id));
         self.threads.iter().map(of).collect()
     }
 
@@ -388,7 +387,7 @@ impl Watched {
             (jni.new_global_ref(thread.object), java_threads::name(jvmti, jni, thread.object))
         };
         // It began some time ago, and waits since, perhaps.
-        let now = || (clock::monotonic_ns(), clock::cpu_ns_of(clock_of(os_id)));
+        let now = || (clock::monotonic_ns(), clock::cpu_ns_of_thread(os_id));
         let (at_ns, cpu_ns) = threads::began(os_id).unwrap_or_else(now);
         (!object.is_null()).then_some(Self {
             object,
@@ -425,7 +424,7 @@ impl Watched {
 
     /// What it waits for now; `None` if it runs.
     fn waits_now(&self, jvmti: &Jvmti, layout: &Layout) -> Option<Waiting> {
-        let cpu_ns = || clock::cpu_ns_of(clock_of(self.os_id));
+        let cpu_ns = || clock::cpu_ns_of_thread(self.os_id);
         let before_ns = cpu_ns();
         if self.is_told && before_ns == self.cpu_ns {
             // It has not run since the last look.
@@ -462,7 +461,7 @@ impl Watched {
 
     /// The time since the last look in which it did not run, and where it stands.
     fn look(&mut self, jvmti: &Jvmti, layout: &Layout) -> Option<OffCpuTime> {
-        let cpu_ns = clock::cpu_ns_of(clock_of(self.os_id));
+        let cpu_ns = clock::cpu_ns_of_thread(self.os_id);
         // It has ended.
         if cpu_ns == 0 {
             return None;
@@ -478,7 +477,7 @@ impl Watched {
             return Some(OffCpuTime { os_id, ns, standing: None });
         }
         let standing = self.standing(jvmti, layout);
-        self.is_told = standing.is_some() && clock::cpu_ns_of(clock_of(os_id)) == cpu_ns;
+        self.is_told = standing.is_some() && clock::cpu_ns_of_thread(os_id) == cpu_ns;
         if !self.is_told {
             self.pending_ns = ns;
             self.waiting = None;
@@ -542,14 +541,14 @@ const AGAIN: usize = 5;
 fn compare_one(thread: &ListedThread<'_, '_>, layout: &Layout, jvmti: &Jvmti) -> Option<Compared> {
     #[allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap)] // 256.
     const DEPTH: jni::jint = MAX_FRAMES as jni::jint;
-    let before_ns = clock::cpu_ns_of(clock_of(thread.os_id));
+    let before_ns = clock::cpu_ns_of_thread(thread.os_id);
     if before_ns == 0 {
         return None;
     }
     let Some((End::Whole, frames)) = walk(layout, thread.java_thread) else { return None };
     // SAFETY: a live reference of this thread.
     let said = unsafe { jvmti.get_stack_trace(thread.object, 0, DEPTH) }.ok()?;
-    if clock::cpu_ns_of(clock_of(thread.os_id)) != before_ns || !thread.is_alive() {
+    if clock::cpu_ns_of_thread(thread.os_id) != before_ns || !thread.is_alive() {
         return None;
     }
     // A method that a redefinition deleted has no newest version.

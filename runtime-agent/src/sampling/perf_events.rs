@@ -4,14 +4,9 @@
 
 use std::fs;
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use perf_event_open_sys::bindings::{
-    PERF_COUNT_SW_CPU_CLOCK, PERF_FLAG_FD_CLOEXEC, PERF_SAMPLE_CALLCHAIN, PERF_TYPE_SOFTWARE,
-    perf_event_attr,
-};
-use perf_event_open_sys::{ioctls, perf_event_open};
 use sampling_handler::signal::count_events_of;
 use sampling_handler::threads::Event;
 
@@ -19,6 +14,7 @@ use log_format::ids::OsThreadId;
 
 use super::rings;
 use crate::probe::thread::os_id;
+use crate::sys::perf_event;
 
 /// Events that there are, and how many there may be: the service needs file descriptors too.
 static EVENTS: AtomicU64 = AtomicU64::new(0);
@@ -39,7 +35,7 @@ const UNUSED_NS: u64 = 1_000_000_000;
 
 /// Why there are no events here; `None` if there are.
 pub(super) fn refusal() -> Option<String> {
-    let error = open(os_id(), UNUSED_NS, false).err()?;
+    let error = perf_event::open(os_id().get(), UNUSED_NS, false).err()?;
     let why = match fs::read_to_string("/proc/sys/kernel/perf_event_paranoid") {
         Ok(level) if error.raw_os_error() == Some(libc::EACCES) => {
             format!("{error}, perf_event_paranoid={}", level.trim())
@@ -51,7 +47,7 @@ pub(super) fn refusal() -> Option<String> {
 
 /// Why events do not say where threads are in the kernel; `None` if they do.
 pub(super) fn kernel_refusal() -> Option<String> {
-    match open(os_id(), UNUSED_NS, true) {
+    match perf_event::open(os_id().get(), UNUSED_NS, true) {
         Err(error) => Some(format!("perf_event_open is refused for its stacks ({error})")),
         Ok(event) => match rings::map(event.as_raw_fd()) {
             Err(error) => Some(rings::reason(&error)),
@@ -88,31 +84,15 @@ fn create_and(
     interval_ns: u64,
     before: impl Fn(libc::c_int),
 ) -> io::Result<Event> {
-    const SET_OWNER: libc::c_int = 15;
-    const SET_SIGNAL: libc::c_int = 10;
-    const FLAGS: libc::c_int = libc::O_ASYNC | libc::O_NONBLOCK;
-    /// The kernel's `f_owner_ex`: the kind 0 is a thread.
-    #[repr(C)]
-    struct Owner {
-        kind: libc::c_int,
-        thread: libc::pid_t,
-    }
     if EVENTS.fetch_add(1, Ordering::Relaxed) >= MOST.load(Ordering::Relaxed) {
         EVENTS.fetch_sub(1, Ordering::Relaxed);
         return Err(io::ErrorKind::QuotaExceeded.into());
     }
-    let owner = Owner { kind: 0, thread: thread.get().cast_signed() };
     let created = open_with_ring(thread, interval_ns).and_then(|(file, ring)| {
         let fd = file.as_raw_fd();
-        let succeeds = |result| if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) };
-        // SAFETY: the descriptor is open, and the structure lives during the call.
-        let started = unsafe {
-            succeeds(libc::fcntl(fd, SET_SIGNAL, signal))
-                .and_then(|()| succeeds(libc::fcntl(fd, SET_OWNER, &raw const owner)))
-                .and_then(|()| succeeds(libc::fcntl(fd, libc::F_SETFL, FLAGS)))
-                .map(|()| before(fd))
-                .and_then(|()| succeeds(ioctls::ENABLE(fd, 0)))
-        };
+        let started = perf_event::send_to(file.as_fd(), thread.get(), signal)
+            .map(|()| before(fd))
+            .and_then(|()| perf_event::enable(file.as_fd()));
         let event = started
             .and_then(|()| Event::new(fd, ring).ok_or_else(|| io::ErrorKind::QuotaExceeded.into()));
         match event {
@@ -131,14 +111,14 @@ fn create_and(
 fn open_with_ring(thread: OsThreadId, interval_ns: u64) -> io::Result<(OwnedFd, usize)> {
     if rings::reserve() {
         // Kernels before 4.7 know no such ring.
-        let with_stacks = open(thread, interval_ns, true);
+        let with_stacks = perf_event::open(thread.get(), interval_ns, true);
         let mapped = with_stacks.and_then(|file| rings::map(file.as_raw_fd()).map(|at| (file, at)));
         if let Ok(both) = mapped {
             return Ok(both);
         }
         rings::give_back();
     }
-    Ok((open(thread, interval_ns, false)?, 0))
+    Ok((perf_event::open(thread.get(), interval_ns, false)?, 0))
 }
 
 fn unmap(ring: usize) {
@@ -151,36 +131,7 @@ fn unmap(ring: usize) {
 /// Deletes an event. Its last signal may still be on its way.
 pub(super) fn delete(event: Event) {
     unmap(event.ring());
-    // SAFETY: the event was created by `create`, and is deleted once. A forked process may have the descriptor too.
-    unsafe {
-        ioctls::DISABLE(event.descriptor(), 0);
-        drop(OwnedFd::from_raw_fd(event.descriptor()));
-    }
+    // SAFETY: the event was created by `create`, and is deleted once.
+    perf_event::close(unsafe { OwnedFd::from_raw_fd(event.descriptor()) });
     EVENTS.fetch_sub(1, Ordering::Relaxed);
-}
-
-/// Opens an event; with `stacks`, it says where the thread is in the kernel, in a ring that it writes backwards.
-fn open(thread: OsThreadId, interval_ns: u64, stacks: bool) -> io::Result<OwnedFd> {
-    let mut event = perf_event_attr {
-        type_: PERF_TYPE_SOFTWARE,
-        size: u32::try_from(size_of::<perf_event_attr>()).unwrap_or(0),
-        config: u64::from(PERF_COUNT_SW_CPU_CLOCK),
-        ..Default::default()
-    };
-    event.__bindgen_anon_1.sample_period = interval_ns;
-    event.__bindgen_anon_2.wakeup_events = 1;
-    event.set_disabled(1);
-    if stacks {
-        event.sample_type = u64::from(PERF_SAMPLE_CALLCHAIN);
-        event.set_exclude_callchain_user(1);
-        event.set_write_backward(1);
-    }
-    let flags = libc::c_ulong::from(PERF_FLAG_FD_CLOEXEC);
-    // SAFETY: the structure lives during the call; the event is of one thread, on any processor, in no group.
-    let fd = unsafe { perf_event_open(&raw mut event, thread.get().cast_signed(), -1, -1, flags) };
-    if fd < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: the kernel has just made it, and nobody else knows it.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }

@@ -1,12 +1,11 @@
 //! The timer on the process's CPU time (`setitimer`). Its signal goes to a thread that runs.
-#![allow(unsafe_code)]
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use sampling_handler::signal;
 
-use crate::sys::clock;
+use crate::sys::{clock, process_timer};
 
 /// Its signal, which nobody can choose.
 pub(super) const SIGNAL: libc::c_int = libc::SIGPROF;
@@ -18,7 +17,7 @@ const ROUNDED_US: u64 = 10_000;
 
 /// Whether the timer is off.
 pub(super) fn is_free() -> bool {
-    read() == Some(0)
+    process_timer::interval_us() == Some(0)
 }
 
 /// Whether the timer still has the agent's interval, and its signal the agent's handler: another profiler may use the
@@ -28,13 +27,13 @@ pub(super) fn is_ours() -> bool {
     let own = signal::on_signal as *const () as usize;
     let has_handler = || signal::action(SIGNAL).is_some_and(|action| action.handler == own);
     let is_near = |us: u64| (ours_us..=ours_us + ROUNDED_US).contains(&us);
-    ours_us != 0 && read().is_some_and(is_near) && has_handler()
+    ours_us != 0 && process_timer::interval_us().is_some_and(is_near) && has_handler()
 }
 
 /// Starts the timer, which is free or the agent's, or changes its interval.
 pub(super) fn start(interval_ns: u64) -> io::Result<()> {
     let interval_us = interval_ns.div_ceil(1_000);
-    set(interval_us)?;
+    process_timer::set_interval_us(interval_us)?;
     OURS_US.store(interval_us, Ordering::Relaxed);
     Ok(())
 }
@@ -43,7 +42,7 @@ pub(super) fn start(interval_ns: u64) -> io::Result<()> {
 pub(super) fn stop() {
     if is_ours() {
         // The kernel refuses no valid value.
-        let _ = set(0);
+        let _ = process_timer::set_interval_us(0);
     }
     OURS_US.store(0, Ordering::Relaxed);
 }
@@ -80,36 +79,6 @@ impl Clocks {
         let ns = u128::from(ns) * u128::from(exact) / u128::from(ticks);
         u64::try_from(ns).unwrap_or(u64::MAX)
     }
-}
-
-const SECOND_US: u64 = 1_000_000;
-
-/// The timer's interval, in microseconds; 0 if it is off, `None` if the kernel does not say.
-fn read() -> Option<u64> {
-    let none = libc::timeval { tv_sec: 0, tv_usec: 0 };
-    let mut timer = libc::itimerval { it_interval: none, it_value: none };
-    // SAFETY: the structure lives during the call.
-    let failed = unsafe { libc::getitimer(libc::ITIMER_PROF, &raw mut timer) };
-    let us = |time: libc::timeval| {
-        let part = |n: i64| u64::try_from(n).unwrap_or(0);
-        part(time.tv_sec) * SECOND_US + part(time.tv_usec)
-    };
-    // A timer that fires once has no interval.
-    let interval_us = us(timer.it_interval).max(us(timer.it_value).min(1));
-    (failed == 0).then_some(interval_us)
-}
-
-fn set(interval_us: u64) -> io::Result<()> {
-    let part = |n: u64| n.try_into().unwrap_or(0);
-    let interval = libc::timeval {
-        tv_sec: part(interval_us / SECOND_US),
-        tv_usec: part(interval_us % SECOND_US),
-    };
-    let timer = libc::itimerval { it_interval: interval, it_value: interval };
-    // SAFETY: the structure lives during the call.
-    let failed =
-        unsafe { libc::setitimer(libc::ITIMER_PROF, &raw const timer, std::ptr::null_mut()) };
-    if failed == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use crate::sys::mapped_memory::page_size;
 use crate::sys::memory::{self, Account};
+use crate::sys::perf_event;
 
 /// Their memory, and how much they may take.
 static MEMORY: Account = Account::new();
@@ -69,17 +70,13 @@ pub(super) fn give_back() {
 /// # Errors
 /// The kernel refuses it.
 pub(super) fn map(event: RawFd) -> io::Result<usize> {
-    // SAFETY: a new mapping at an address of the kernel's choice touches nothing that exists.
-    let ring = unsafe {
-        libc::mmap(std::ptr::null_mut(), length(), libc::PROT_READ, libc::MAP_SHARED, event, 0)
-    };
-    if ring == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(ring.addr()) }
+    perf_event::map(event, length())
 }
 
 /// Unmaps a ring. A handler that reads it meanwhile does so by guarded loads.
 pub(super) fn unmap(ring: usize) {
     // SAFETY: a mapping of `map` that nobody uses any more but for guarded loads, and that is unmapped once.
-    unsafe { libc::munmap(std::ptr::without_provenance_mut(ring), length()) };
+    unsafe { perf_event::unmap(ring, length()) };
 }
 
 /// Why the kernel refuses one, for people.

@@ -24,7 +24,7 @@ use crate::hotspot::thread_list::{ThreadList, java_thread_of};
 use crate::jvm::java_threads::NotedThread;
 use crate::options::engine::Engine;
 use crate::probe::thread::os_id;
-use crate::sys::clock;
+use crate::sys::{clock, thread_timer};
 
 /// The interval of CPU time that the user chose; 0 while sampling is off.
 static INTERVAL_NS: AtomicU64 = AtomicU64::new(0);
@@ -96,7 +96,7 @@ fn set_on(engine: Engine, signal: libc::c_int, interval_ns: u64) -> Result<(), N
             signal::expect_process_timer();
             // Each tick has one signal at most, while all processors may be busy.
             let processors = thread::available_parallelism().map_or(1, |n| n.get() as u64);
-            let needed_ns = timers::tick_ns().saturating_mul(processors);
+            let needed_ns = thread_timer::tick_ns().saturating_mul(processors);
             set_doubled(doubled().max(doubled_to(interval_ns, needed_ns)));
             process_timer::start(interval_ns << doubled()).map_err(|_| NoSamples::NoTimer)?;
         }
@@ -263,7 +263,7 @@ pub(crate) unsafe fn started(jvmti: &Jvmti, jni: &JniEnv, java_thread: jni::jthr
         return;
     };
     slot.set_java(java_thread_of(jni));
-    slot.set_began(clock::monotonic_ns(), clock::cpu_ns_of(timers::clock_of(thread)));
+    slot.set_began(clock::monotonic_ns(), clock::cpu_ns_of_thread(thread));
     // The number may have belonged to a thread that ended just now.
     slot.change_source(Source::Ended, Source::None);
     // It may be that of another thread with this number, whose end nobody saw yet.
@@ -298,7 +298,7 @@ pub(super) fn begin(
             thread_names::note(thread.os_id, thread.noted());
             slot.set_java(thread.java_thread);
             // For this sampling, it begins now.
-            slot.set_began(clock::monotonic_ns(), clock::cpu_ns_of(timers::clock_of(thread.os_id)));
+            slot.set_began(clock::monotonic_ns(), clock::cpu_ns_of_thread(thread.os_id));
             if !thread.is_alive() {
                 slot.set_java(0);
                 slot.set_began(0, 0);

@@ -1,7 +1,4 @@
 //! Where libraries are in memory.
-#![allow(unsafe_code)]
-
-use std::ffi::c_void;
 
 use sampling_handler::load;
 
@@ -69,19 +66,4 @@ fn mapping(line: &str) -> Option<Line<'_>> {
     let address = |text| usize::from_str_radix(text, 16).ok();
     let offset = u64::from_str_radix(offset, 16).ok()?;
     (!path.is_empty()).then_some((address(start)?, address(end)?, access, offset, file, path))
-}
-
-/// How often libraries were loaded and unloaded so far.
-pub(super) fn changes() -> u64 {
-    extern "C" fn add(info: *mut libc::dl_phdr_info, _: usize, sum: *mut c_void) -> libc::c_int {
-        // SAFETY: the C library's structure, and the number of below.
-        let (info, sum) = unsafe { (&*info, &mut *sum.cast::<u64>()) };
-        *sum = info.dlpi_adds.wrapping_add(info.dlpi_subs);
-        // All libraries have the same numbers.
-        1
-    }
-    let mut sum = 0_u64;
-    // SAFETY: the function gets this number, and returns.
-    unsafe { libc::dl_iterate_phdr(Some(add), (&raw mut sum).cast()) };
-    sum
 }

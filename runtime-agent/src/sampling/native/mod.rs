@@ -21,6 +21,7 @@ use self::elf::Tables;
 use self::kernel::Kernel;
 use self::libraries::{Known, Libraries};
 use crate::hotspot::method_names::Named;
+use crate::sys::libraries as loaded;
 use crate::sys::memory;
 use crate::sys::native_thread::{self, Priority};
 
@@ -95,7 +96,7 @@ impl NativeCode {
 
     /// Reads which libraries are there.
     pub(super) fn look(&mut self) {
-        self.changes = mapping::changes();
+        self.changes = loaded::changes();
         self.libraries.read();
     }
 
@@ -111,7 +112,7 @@ impl NativeCode {
 
     /// Lists the libraries again, if some were loaded or unloaded.
     pub(super) fn look_again(&mut self) {
-        if self.changes != mapping::changes() {
+        if self.changes != loaded::changes() {
             self.look();
         }
     }
@@ -248,7 +249,7 @@ mod tests {
     fn functions_of_this_process_have_names_and_rows() {
         let mut libraries = Libraries::default();
         libraries.read();
-        assert_ne!(mapping::changes(), 0);
+        assert_ne!(loaded::changes(), 0);
         for (pc, name) in [
             (elf::read as *const () as usize, "elf4read"),
             (libc::qsort as *const () as usize, "qsort"),

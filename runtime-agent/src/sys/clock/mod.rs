@@ -17,8 +17,8 @@ use self::kernel::ClockSources;
 pub(crate) use self::kernel::Watch;
 use self::reading::{COUNTER, COUNTS, MONOTONIC, NANOSECONDS, NS_PER_2_32_TICKS, SOURCE};
 pub(crate) use self::reading::{
-    counter, cpu_ns_of, is_counter, monotonic_ns, ns_to_ticks, process_cpu_ns, source,
-    thread_cpu_ns, ticks, ticks_to_ns, unix_ns,
+    clock_of, counter, cpu_ns_of, cpu_ns_of_thread, is_counter, monotonic_ns, ns_to_ticks,
+    process_cpu_ns, source, thread_cpu_ns, ticks, ticks_to_ns, unix_ns,
 };
 pub(crate) use self::time_on::TimeOn;
 

@@ -5,6 +5,8 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use log_format::ids::OsThreadId;
+
 /// The counter with its calibration.
 pub(super) static COUNTER: OnceLock<quanta::Clock> = OnceLock::new();
 
@@ -109,6 +111,18 @@ pub(crate) fn process_cpu_ns() -> u64 {
 /// The CPU time of the calling thread, in nanoseconds.
 pub(crate) fn thread_cpu_ns() -> u64 {
     cpu_ns_of(libc::CLOCK_THREAD_CPUTIME_ID)
+}
+
+/// The CPU time of a thread, in nanoseconds; 0 if it has ended.
+pub(crate) fn cpu_ns_of_thread(thread: OsThreadId) -> u64 {
+    cpu_ns_of(clock_of(thread))
+}
+
+/// The clock of a thread's CPU time, as the kernel numbers it.
+pub(crate) fn clock_of(thread: OsThreadId) -> libc::clockid_t {
+    const PER_THREAD: u32 = 4;
+    const SCHEDULED: u32 = 2;
+    (!thread.get() << 3 | PER_THREAD | SCHEDULED).cast_signed()
 }
 
 /// The value of a CPU-time clock, in nanoseconds; 0 if it cannot be read.
