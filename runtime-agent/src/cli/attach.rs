@@ -10,7 +10,7 @@ use clap::Args;
 use super::bounded::{FILES, bounded};
 use super::failure::{Failure, failed};
 use super::hotspot::{self, ENDS};
-use super::jvm::{ENDING, Jvm, Presence, fits_option};
+use super::jvm::{AgentState, ENDING, Jvm, fits_option};
 use super::notice::with_notice;
 use super::target::{Agent, loopback, reachable};
 use crate::attach_protocol;
@@ -108,11 +108,11 @@ pub(super) fn attach(arguments: &AttachArguments) -> Result<Attached, Failure> {
     let even_running = if *even_running { "retransform=even-running" } else { "" };
     let options = [options.as_str(), even_running].join(",");
     let (options, parsed) = complete(options.trim_matches(','), &jvm)?;
-    match jvm.presence() {
-        Presence::None | Presence::Idle => {}
-        Presence::Beginning => return Err("the agent is being attached to it already".into()),
-        Presence::Ending { .. } => return Err(ENDING.into()),
-        Presence::Attached { port } => {
+    match jvm.agent_state() {
+        AgentState::None | AgentState::Idle => {}
+        AgentState::Beginning => return Err("the agent is being attached to it already".into()),
+        AgentState::Ending { .. } => return Err(ENDING.into()),
+        AgentState::Attached { port } => {
             let port = port.map_or_else(String::new, |port| format!(", with control port {port}"));
             return Err(format!("the agent is in it already{port}").into());
         }
@@ -241,12 +241,12 @@ fn explain(code: i32) -> Result<(), Failure> {
 fn wait_until_begun(jvm: &Jvm) -> Result<Option<u16>, Failure> {
     let deadline = Instant::now() + CHANGE;
     loop {
-        match jvm.presence() {
-            Presence::Attached { port } => return Ok(port),
-            Presence::Beginning if Instant::now() < deadline => {
+        match jvm.agent_state() {
+            AgentState::Attached { port } => return Ok(port),
+            AgentState::Beginning if Instant::now() < deadline => {
                 thread::sleep(Duration::from_millis(10));
             }
-            Presence::Beginning => {
+            AgentState::Beginning => {
                 return Err(format!("classes have no probes after {} s", CHANGE.as_secs()).into());
             }
             _ => {
@@ -271,13 +271,13 @@ pub(super) fn detach(pid: u32, token: Option<&Token>) -> Result<String, Failure>
 
 fn detach_and_wait(pid: u32, token: Option<&Token>) -> Result<String, Failure> {
     let jvm = Jvm::find(pid)?;
-    let port = match jvm.presence() {
-        Presence::Attached { port } => port,
-        Presence::Beginning => return Err("the agent is being attached; try again".into()),
-        Presence::Ending { .. } => return Err(ENDING.into()),
+    let port = match jvm.agent_state() {
+        AgentState::Attached { port } => port,
+        AgentState::Beginning => return Err("the agent is being attached; try again".into()),
+        AgentState::Ending { .. } => return Err(ENDING.into()),
         // It may have left instrumented classes.
-        Presence::Idle => None,
-        Presence::None => return Err("the agent is not attached to it".into()),
+        AgentState::Idle => None,
+        AgentState::None => return Err("the agent is not attached to it".into()),
     };
     // It may listen on another address, or its token may be unknown here.
     let agent = port.and_then(|port| agent_in(&jvm, loopback(port), token));
@@ -291,7 +291,7 @@ fn detach_and_wait(pid: u32, token: Option<&Token>) -> Result<String, Failure> {
     };
     let patience = if answer.is_empty() { CHANGE } else { GONE };
     let deadline = Instant::now() + patience;
-    while matches!(jvm.presence(), Presence::Attached { .. }) {
+    while matches!(jvm.agent_state(), AgentState::Attached { .. }) {
         if Instant::now() >= deadline {
             return Err(format!("the agent has not ended after {} s", patience.as_secs()).into());
         }
@@ -316,12 +316,12 @@ fn agent_in(jvm: &Jvm, addresses: Vec<SocketAddr>, token: Option<&Token>) -> Opt
 pub(super) fn list() -> String {
     let mut rows = vec![["PID", "AGENT", "PORT", "PROGRAM"].map(str::to_owned)];
     for jvm in Jvm::all() {
-        let (agent, port) = match jvm.presence() {
-            Presence::None => ("-", None),
-            Presence::Idle => ("detached", None),
-            Presence::Ending { port } => ("ending", Some(port)),
-            Presence::Beginning => ("beginning", None),
-            Presence::Attached { port } => ("attached", port),
+        let (agent, port) = match jvm.agent_state() {
+            AgentState::None => ("-", None),
+            AgentState::Idle => ("detached", None),
+            AgentState::Ending { port } => ("ending", Some(port)),
+            AgentState::Beginning => ("beginning", None),
+            AgentState::Attached { port } => ("attached", port),
         };
         let port = port.map_or_else(|| "-".to_owned(), |port| port.to_string());
         rows.push([jvm.pid.to_string(), agent.to_owned(), port, jvm.program()]);

@@ -35,7 +35,7 @@ pub(super) struct Jvm {
 
 /// The state of the agent in a JVM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Presence {
+pub(super) enum AgentState {
     /// It was never loaded.
     None,
     /// Its library is loaded, but the agent is not active.
@@ -57,24 +57,22 @@ pub(super) enum Presence {
 /// Why an agent does not answer in a JVM that ends.
 pub(super) const ENDING: &str = "the JVM is ending, and its agent with it";
 
-impl Presence {
+impl AgentState {
     /// By the names of the JVM's threads, which `names` reads.
     fn by_threads(names: impl Fn() -> Vec<String>) -> Self {
         /// Where threads end meanwhile, the kernel's list may lack others.
         const AGAIN: usize = 4;
-        let mut presence = Self::by_names(&names());
+        let mut state = Self::by_names(&names());
         for _ in 0..AGAIN {
-            match presence {
-                Self::None | Self::Idle | Self::Ending { .. } => {
-                    presence = Self::by_names(&names())
-                }
+            match state {
+                Self::None | Self::Idle | Self::Ending { .. } => state = Self::by_names(&names()),
                 // The threads were listed before their names were read: the control thread may have begun meanwhile.
                 // The agent says that it is attached after that, so the next list has it.
-                Self::Attached { port: None } => return Self::by_names(&names()).or(presence),
+                Self::Attached { port: None } => return Self::by_names(&names()).or(state),
                 Self::Attached { .. } | Self::Beginning => break,
             }
         }
-        presence
+        state
     }
 
     /// This one, unless the agent thread was not seen.
@@ -290,26 +288,26 @@ impl Jvm {
     }
 
     /// The state of the agent in it.
-    pub(super) fn presence(&self) -> Presence {
+    pub(super) fn agent_state(&self) -> AgentState {
         // It may have been loaded since `maps` was read.
         if !Self::find(self.pid).is_ok_and(|now| now.mapped(LIBRARY).is_some()) {
-            return Presence::None;
+            return AgentState::None;
         }
-        Presence::by_threads(|| thread_names(&self.folder))
+        AgentState::by_threads(|| thread_names(&self.folder))
     }
 
     /// Whether its agent has this control port. A starting agent may listen already, but does not show its port yet.
     pub(super) fn has_control_port(&self, port: u16) -> bool {
-        match self.presence() {
-            Presence::Attached { port: shown } => shown == Some(port),
-            Presence::Beginning => listens_on(&self.folder, port),
-            Presence::None | Presence::Idle | Presence::Ending { .. } => false,
+        match self.agent_state() {
+            AgentState::Attached { port: shown } => shown == Some(port),
+            AgentState::Beginning => listens_on(&self.folder, port),
+            AgentState::None | AgentState::Idle | AgentState::Ending { .. } => false,
         }
     }
 
     /// Whether it is ending, and its agent had this control port.
     pub(super) fn is_ending_with(&self, port: u16) -> bool {
-        self.presence() == Presence::Ending { port }
+        self.agent_state() == AgentState::Ending { port }
     }
 
     /// The token that the agent created. The JVM has the token's file open, so this works across containers. Normally
@@ -444,21 +442,21 @@ mod tests {
         };
         let attached = attach_protocol::ATTACHED;
         let port =
-            Presence::by_threads(|| names(&[&[attached], &["java", attached, "tprofiler:7"]]));
-        assert_eq!(port, Presence::Attached { port: Some(7) });
+            AgentState::by_threads(|| names(&[&[attached], &["java", attached, "tprofiler:7"]]));
+        assert_eq!(port, AgentState::Attached { port: Some(7) });
         read.set(0);
-        let none = Presence::by_threads(|| names(&[&[attached], &["java", attached]]));
-        assert_eq!(none, Presence::Attached { port: None });
+        let none = AgentState::by_threads(|| names(&[&[attached], &["java", attached]]));
+        assert_eq!(none, AgentState::Attached { port: None });
         read.set(0);
-        let beginning = Presence::by_threads(|| names(&[&["java", attach_protocol::BEGINNING]]));
-        assert_eq!((beginning, read.get()), (Presence::Beginning, 1));
+        let beginning = AgentState::by_threads(|| names(&[&["java", attach_protocol::BEGINNING]]));
+        assert_eq!((beginning, read.get()), (AgentState::Beginning, 1));
         read.set(0);
-        let ending = Presence::by_threads(|| names(&[&["java", "tprofiler:7"]]));
-        assert_eq!(ending, Presence::Ending { port: 7 });
+        let ending = AgentState::by_threads(|| names(&[&["java", "tprofiler:7"]]));
+        assert_eq!(ending, AgentState::Ending { port: 7 });
         // The kernel's list may be incomplete.
         read.set(0);
-        let missed = Presence::by_threads(|| names(&[&["java"], &["java", attached], &["java"]]));
-        assert_eq!(missed, Presence::Attached { port: None });
+        let missed = AgentState::by_threads(|| names(&[&["java"], &["java", attached], &["java"]]));
+        assert_eq!(missed, AgentState::Attached { port: None });
     }
 
     #[test]

@@ -17,7 +17,7 @@ use super::attach::{
 };
 use super::bounded::{FILES, bounded};
 use super::failure::{Failure, failed};
-use super::jvm::Presence;
+use super::jvm::AgentState;
 use crate::control::token::Token;
 use crate::sys::end_signals::EndSignals;
 
@@ -96,8 +96,8 @@ pub(super) fn profile(
         eprintln!("tprofiler: {hint}");
     }
     if let Err(error) = detached {
-        match attached.jvm.presence() {
-            Presence::Attached { .. } | Presence::Beginning => return Err(error),
+        match attached.jvm.agent_state() {
+            AgentState::Attached { .. } | AgentState::Beginning => return Err(error),
             _ if attached.jvm.is_alive() => {
                 eprintln!("tprofiler: {pid}: the agent was detached by somebody else");
             }

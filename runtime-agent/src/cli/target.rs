@@ -11,7 +11,7 @@ use log_format::run::Run;
 use super::bounded::{FILES, bounded};
 use super::connection::Connection;
 use super::failure::{Failure, failed};
-use super::jvm::{ENDING, Jvm, Presence};
+use super::jvm::{AgentState, ENDING, Jvm};
 use crate::control::token::Token;
 use crate::options::DEFAULT_PORT;
 
@@ -63,13 +63,13 @@ impl Target {
             }
             Self::Pid(pid) => {
                 let jvm = Jvm::find(*pid)?;
-                let port = match jvm.presence() {
-                    Presence::Attached { port } => port.ok_or("the agent has no control port")?,
-                    Presence::Beginning => {
+                let port = match jvm.agent_state() {
+                    AgentState::Attached { port } => port.ok_or("the agent has no control port")?,
+                    AgentState::Beginning => {
                         return Err("the agent is being attached; try again".into());
                     }
-                    Presence::Ending { .. } => return Err(ENDING.into()),
-                    Presence::None | Presence::Idle => {
+                    AgentState::Ending { .. } => return Err(ENDING.into()),
+                    AgentState::None | AgentState::Idle => {
                         return Err("the agent is not attached to it".into());
                     }
                 };
@@ -159,16 +159,16 @@ fn only() -> Result<Target, Failure> {
     let jvms: Vec<Jvm> = Jvm::all().into_iter().filter(|jvm| jvm.shares("net")).collect();
     let mut agents: Vec<(&Jvm, Option<u16>)> = Vec::new();
     for jvm in &jvms {
-        match jvm.presence() {
-            Presence::Attached { port: Some(port) } => agents.push((jvm, Some(port))),
+        match jvm.agent_state() {
+            AgentState::Attached { port: Some(port) } => agents.push((jvm, Some(port))),
             // Its port is not known yet, but it may be meant.
-            Presence::Beginning => agents.push((jvm, None)),
+            AgentState::Beginning => agents.push((jvm, None)),
             _ => {}
         }
     }
     match &*agents {
         all if all.iter().all(|(_, port)| port.is_none()) => {
-            match jvms.iter().find(|jvm| matches!(jvm.presence(), Presence::Ending { .. })) {
+            match jvms.iter().find(|jvm| matches!(jvm.agent_state(), AgentState::Ending { .. })) {
                 Some(jvm) => Err(failed(jvm.pid)(ENDING)),
                 None => Ok(Target::Address(default_address())),
             }

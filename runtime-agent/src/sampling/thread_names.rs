@@ -22,7 +22,7 @@ pub(super) fn note(os_id: OsThreadId, thread: Option<NotedThread>) {
     }
 }
 
-struct Known {
+struct KnownName {
     name: ThreadName,
     /// It was not in the last scan.
     is_absent: bool,
@@ -31,7 +31,7 @@ struct Known {
 /// Names of threads that may have samples, on the agent thread.
 #[derive(Default)]
 pub(super) struct ThreadNames {
-    known: HashMap<OsThreadId, Known>,
+    known: HashMap<OsThreadId, KnownName>,
 }
 
 impl ThreadNames {
@@ -46,7 +46,7 @@ impl ThreadNames {
         for (os_id, thread) in NOTED.take_all() {
             if let Ok(os_id) = u32::try_from(os_id) {
                 let os_id = OsThreadId::new(os_id);
-                self.known.insert(os_id, Known { name: thread.decoded(), is_absent: false });
+                self.known.insert(os_id, KnownName { name: thread.decoded(), is_absent: false });
             }
         }
     }
@@ -73,7 +73,7 @@ impl ThreadNames {
     /// Approximate memory that they use.
     pub(super) fn bytes(&self) -> usize {
         const NAME: usize = 32;
-        self.known.capacity() * (size_of::<(u32, Known)>() + NAME)
+        self.known.capacity() * (size_of::<(u32, KnownName)>() + NAME)
     }
 }
 
@@ -89,7 +89,7 @@ mod tests {
         let [seven, eight, nine] = [7, 8, 9].map(OsThreadId::new);
         for (os_id, name) in [(seven, "seven"), (eight, "eight"), (nine, "nine")] {
             let name = ThreadName { name: name.to_owned(), java_id: JavaThreadId::new(1) };
-            names.known.insert(os_id, Known { name, is_absent: false });
+            names.known.insert(os_id, KnownName { name, is_absent: false });
         }
         let present = HashSet::from([eight, nine]);
         // A native thread has number 9 now.

@@ -224,9 +224,9 @@ fn run_agent(
     show(attach_protocol::ENDING);
     // Some classes may have been instrumented before a panic.
     match active::get() {
-        Some(running) => {
+        Some(active) => {
             let restored = catch_unwind(AssertUnwindSafe(|| {
-                load_hook::close_hook(&running.load_hook, jvmti);
+                load_hook::close_hook(&active.load_hook, jvmti);
                 let mut restorer = Restorer::new(jvmti, jni, retransform);
                 restorer.begin();
                 restorer
@@ -299,9 +299,9 @@ fn detach_after_panic(
     jvmti: &Jvmti,
     jni: &JniEnv,
 ) {
-    let Profile { agent, running, control, retransform, .. } = profile;
+    let Profile { agent, active, control, retransform, .. } = profile;
     let restored = catch_unwind(AssertUnwindSafe(|| {
-        load_hook::close_hook(&running.load_hook, jvmti);
+        load_hook::close_hook(&active.load_hook, jvmti);
         Methods::all().assume_probes();
         let mut restorer = Restorer::new(jvmti, jni, retransform);
         restorer.begin();

@@ -125,7 +125,7 @@ impl Prepared {
 pub(super) struct Profile<'j> {
     pub agent: AgentLoop<'j>,
     pub requests: Requests,
-    pub running: Arc<Active>,
+    pub active: Arc<Active>,
     pub control: Option<Serving>,
     pub retransform: Retransform,
 }
@@ -160,11 +160,11 @@ impl<'j> Profile<'j> {
         );
         let schedule = Schedule::new(options.recording.plan);
         let (handle, requests) = Handle::new();
-        let running = Arc::new(Active {
+        let active = Arc::new(Active {
             load_hook: LoadHook::new(hook, Loaders::all()),
             agent: handle.clone(),
         });
-        active::set(running.clone());
+        active::set(active.clone());
         // Without these events, ids of unloaded classes are not reused.
         let _ = jvmti.enable_events_global(&OBJECT_FREE);
         loaders::find_gone(jvmti, jni);
@@ -177,7 +177,7 @@ impl<'j> Profile<'j> {
         let mut agent = AgentLoop::new(AgentLoopParts {
             jvmti,
             jni,
-            running: running.clone(),
+            active: active.clone(),
             probe_class,
             recorder,
             class_counts,
@@ -197,7 +197,7 @@ impl<'j> Profile<'j> {
         // Clients that connected meanwhile are answered from here on.
         let control = control.and_then(|control| control.serve(handle));
         let retransform = options.probes.retransform;
-        Ok(Self { agent, requests, running, control, retransform })
+        Ok(Self { agent, requests, active, control, retransform })
     }
 
     /// Answers a detach that is done.
@@ -219,7 +219,7 @@ impl<'j> Profile<'j> {
         jvmti: &'j Jvmti,
         jni: &'j JniEnv,
     ) -> (Status, Restorer<'j>) {
-        load_hook::close_hook(&self.running.load_hook, jvmti);
+        load_hook::close_hook(&self.active.load_hook, jvmti);
         fault.panic_if(Fault::Detach);
         self.agent.leave_classes();
         let mut restorer = Restorer::new(jvmti, jni, self.retransform);

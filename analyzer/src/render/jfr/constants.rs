@@ -56,7 +56,7 @@ pub struct Constants {
 
 /// The constants of one type.
 struct Pool<K> {
-    known: HashMap<K, Known>,
+    known: HashMap<K, Written>,
     /// The largest number.
     last: u64,
     /// How many chunks were before.
@@ -67,7 +67,7 @@ struct Pool<K> {
 }
 
 /// A constant that the chunk has, or one before.
-struct Known {
+struct Written {
     number: u64,
     /// The last chunk that has it.
     chunk: u64,
@@ -92,7 +92,7 @@ impl<K: Eq + Hash> Pool<K> {
     fn add(&mut self, key: K, fields: impl FnOnce(&mut Vec<u8>)) -> u64 {
         let known = self.known.entry(key).or_insert_with(|| {
             self.last = self.last.saturating_add(1);
-            Known { number: self.last, chunk: self.chunk }
+            Written { number: self.last, chunk: self.chunk }
         });
         known.chunk = self.chunk;
         self.count += 1;

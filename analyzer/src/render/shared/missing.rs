@@ -383,19 +383,11 @@ pub(crate) fn by_method(found: &[ThrottledInRun]) -> BTreeMap<&str, Vec<&Throttl
 /// When one method was throttled, in the runs that throttled it.
 fn throttled_line(of: &[&ThrottledInRun], runs: usize, zone: &Zone) -> Option<String> {
     let busiest = of.iter().max_by_key(|run| run.method.calls_per_s)?;
-    let from = zone.text(of.iter().map(|run| run.method.from_ns).min()?);
+    let from_ns = of.iter().map(|run| run.method.from_ns).min()?;
     let is_open = of.iter().any(|run| run.method.to_ns.is_none());
     let to_ns = of.iter().filter_map(|run| run.method.to_ns).max();
-    let to = to_ns.filter(|_| !is_open).map(|ns| zone.text(ns));
     let times: u64 = of.iter().map(|run| run.method.times).sum();
-    let when = match (times, to) {
-        (1, None) => format!("since {from}"),
-        (1, Some(to)) => format!("from {from} to {to}"),
-        (_, to) => {
-            let to = to.unwrap_or_else(|| "the end".to_owned());
-            format!("{} times from {from} to {to}", separated(times.into()))
-        }
-    };
+    let when = when(times, from_ns, to_ns.filter(|_| !is_open), zone);
     let (place, up_to) = match of.len() {
         _ if runs == 1 => (String::new(), ""),
         1 => (format!(" in run {}", busiest.run), ""),
@@ -420,16 +412,7 @@ pub(crate) fn muted(found: &[MutedInRun], runs: usize, zone: &Zone) -> Vec<Strin
     });
     let rest = u64::try_from(found.len().saturating_sub(PATTERNS_SHOWN)).unwrap_or(u64::MAX);
     let line = |MutedInRun { run, muted }: &MutedInRun| {
-        let from = zone.text(muted.from_ns);
-        let to = muted.to_ns.map(|ns| zone.text(ns));
-        let when = match (muted.times, to) {
-            (1, None) => format!("since {from}"),
-            (1, Some(to)) => format!("from {from} to {to}"),
-            (times, to) => {
-                let to = to.unwrap_or_else(|| "the end".to_owned());
-                format!("{} times from {from} to {to}", separated(times.into()))
-            }
-        };
+        let when = when(muted.times, muted.from_ns, muted.to_ns, zone);
         let place = if runs == 1 { String::new() } else { format!(" in run {run}") };
         format!(
             "{} was muted {when}{place}, {} of the selected time; its time is in its callers' self time",
@@ -442,6 +425,19 @@ pub(crate) fn muted(found: &[MutedInRun], runs: usize, zone: &Zone) -> Vec<Strin
         lines.push(plural(rest, "more pattern was muted", "more patterns were muted"));
     }
     lines
+}
+
+/// So often from the first moment to the last, which is the log's end if there is none.
+fn when(times: u64, from_ns: u64, to_ns: Option<u64>, zone: &Zone) -> String {
+    let from = zone.text(from_ns);
+    match (times, to_ns.map(|ns| zone.text(ns))) {
+        (1, None) => format!("since {from}"),
+        (1, Some(to)) => format!("from {from} to {to}"),
+        (_, to) => {
+            let to = to.unwrap_or_else(|| "the end".to_owned());
+            format!("{} times from {from} to {to}", separated(times.into()))
+        }
+    }
 }
 
 fn throttled_count(found: &[ThrottledInRun]) -> Option<String> {

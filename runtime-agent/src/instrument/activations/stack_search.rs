@@ -36,7 +36,7 @@ type ShadowCalls = HashMap<MethodId, Vec<u64>>;
 
 /// What is known of a method's calls on a stack, from the shadow stack read before it and again after it.
 #[derive(Clone, Copy, Debug, Default)]
-struct Known {
+struct CallsOnStack {
     /// Calls that are in both: they were on the stack. Any other may have ended or begun in between.
     surely: usize,
     /// When the oldest of these began.
@@ -133,7 +133,7 @@ impl<'l> Search<'l> {
         let name = Rc::<str>::from(name);
         let (before, after) = (self.shadow_calls.get(&java_id), self.calls_now(java_id));
         // By method: how often it is on the stack, and what is known of its calls.
-        let mut of_methods: HashMap<MethodId, (usize, Known)> = HashMap::new();
+        let mut of_methods: HashMap<MethodId, (usize, CallsOnStack)> = HashMap::new();
         for id in found.iter().filter_map(|(_, method)| method.id) {
             let known = || known(before.and_then(|calls| calls.get(&id)), after.get(&id));
             of_methods.entry(id).or_insert_with(|| (0, known())).0 += 1;
@@ -194,12 +194,12 @@ fn shadow_calls(thread: &thread::ProbeThread) -> ShadowCalls {
     calls
 }
 
-fn known(before: Option<&Vec<u64>>, after: Option<&Vec<u64>>) -> Known {
+fn known(before: Option<&Vec<u64>>, after: Option<&Vec<u64>>) -> CallsOnStack {
     let (before, after) =
         (before.map_or(&[][..], |calls| calls), after.map_or(&[][..], |calls| calls));
     let all_before: HashSet<u64> = before.iter().copied().collect();
     let both = after.iter().filter(|call| all_before.contains(call));
-    Known {
+    CallsOnStack {
         surely: both.clone().count(),
         oldest: both.min().copied().unwrap_or_default(),
         likely: before.len().min(after.len()),

@@ -9,7 +9,7 @@ use super::mapping::{Mapping, mappings};
 
 /// What is known about a library's functions.
 #[derive(Debug)]
-pub(super) enum Known {
+pub(super) enum Functions {
     /// Nobody has asked.
     Nothing,
     /// A sample is in it.
@@ -26,7 +26,7 @@ pub(super) struct Library {
     /// It is given once.
     pub id: u32,
     pub mapping: Mapping,
-    pub known: Known,
+    pub functions: Functions,
 }
 
 /// All of them, by address.
@@ -50,7 +50,7 @@ impl Libraries {
             .into_iter()
             .partition(|library| mappings.contains(&library.mapping));
         for library in gone {
-            if let Known::Tables(_, Some(number)) = library.known {
+            if let Functions::Tables(_, Some(number)) = library.functions {
                 unwind_rows::withdraw(number);
             }
         }
@@ -58,7 +58,7 @@ impl Libraries {
             if kept.iter().all(|library| library.mapping != mapping) {
                 let id = self.next_id;
                 self.next_id += 1;
-                kept.push(Library { id, mapping, known: Known::Nothing });
+                kept.push(Library { id, mapping, functions: Functions::Nothing });
             }
         }
         kept.sort_unstable_by_key(|library| library.mapping.start);

@@ -19,7 +19,7 @@ use sampling_handler::unwind_rows::{self, Row};
 use self::buffer::Buffer;
 use self::elf::Tables;
 use self::kernel::Kernel;
-use self::libraries::{Known, Libraries};
+use self::libraries::{Functions, Libraries};
 use crate::hotspot::method_names::Named;
 use crate::sys::libraries as loaded;
 use crate::sys::memory;
@@ -152,15 +152,16 @@ impl NativeCode {
             self.rows_bytes += rows.bytes();
             unwind_rows::publish(start, end, rows.leak())
         });
-        library.known = Known::Tables(tables, number);
+        library.functions = Functions::Tables(tables, number);
     }
 
     /// Has the files of libraries read in which samples are.
     fn ask(&mut self) {
-        let wanted = self.libraries.iter_mut().filter(|of| matches!(of.known, Known::Wanted));
+        let wanted =
+            self.libraries.iter_mut().filter(|of| matches!(of.functions, Functions::Wanted));
         let wanted: Vec<_> = wanted
             .filter_map(|library| {
-                library.known = Known::Asked;
+                library.functions = Functions::Asked;
                 Some((library.id, library.mapping.clone(), library.mapping.first_page()?))
             })
             .collect();
@@ -185,12 +186,12 @@ impl NativeCode {
     /// The function at an address; `None` for code that is of no library.
     pub(super) fn function(&mut self, pc: usize) -> Option<Function> {
         let library = self.libraries.at(pc)?;
-        if matches!(library.known, Known::Nothing) {
-            library.known = Known::Wanted;
+        if matches!(library.functions, Functions::Nothing) {
+            library.functions = Functions::Wanted;
             self.is_more_wanted = true;
         }
-        let start = match &library.known {
-            Known::Tables(tables, _) => tables.function(pc),
+        let start = match &library.functions {
+            Functions::Tables(tables, _) => tables.function(pc),
             _ => None,
         };
         Some(Function { library: library.id, start })
@@ -214,10 +215,11 @@ impl NativeCode {
         }
         let library = self.libraries.by_id(function.library);
         let of = library.as_ref().map_or_else(|| "[unloaded]".to_owned(), |of| of.mapping.name());
-        let name = library.zip(function.start).and_then(|(library, start)| match &library.known {
-            Known::Tables(tables, _) => tables.name(start),
-            _ => None,
-        });
+        let name =
+            library.zip(function.start).and_then(|(library, start)| match &library.functions {
+                Functions::Tables(tables, _) => tables.name(start),
+                _ => None,
+            });
         let (class, method) = match name {
             Some(name) => (of, name),
             None => (String::new(), of),
@@ -231,8 +233,8 @@ impl NativeCode {
     }
 
     fn tables(&self) -> impl Iterator<Item = &Tables> {
-        self.libraries.iter().filter_map(|library| match &library.known {
-            Known::Tables(tables, _) => Some(tables),
+        self.libraries.iter().filter_map(|library| match &library.functions {
+            Functions::Tables(tables, _) => Some(tables),
             _ => None,
         })
     }

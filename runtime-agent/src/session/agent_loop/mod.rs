@@ -59,7 +59,7 @@ const COMPILED_CALLS: u64 = 1_000;
 pub(crate) struct AgentLoop<'j> {
     retransform: Retransform,
     jni: &'j JniEnv,
-    running: Arc<Active>,
+    active: Arc<Active>,
     probe_class: ProbeClass,
     recording: RecordingSwitch<'j>,
     recorder: Recorder,
@@ -78,7 +78,7 @@ pub(crate) struct AgentLoop<'j> {
 pub(crate) struct AgentLoopParts<'j> {
     pub jvmti: &'j Jvmti,
     pub jni: &'j JniEnv,
-    pub running: Arc<Active>,
+    pub active: Arc<Active>,
     pub probe_class: ProbeClass,
     pub recorder: Recorder,
     pub class_counts: Arc<ClassCounts>,
@@ -99,7 +99,7 @@ impl<'j> AgentLoop<'j> {
         Self {
             jni,
             retransform: parts.retransform,
-            running: parts.running,
+            active: parts.active,
             probe_class,
             recording: RecordingSwitch::new(jni, probe_class, tests.pretend),
             recorder: parts.recorder,
@@ -183,7 +183,7 @@ impl<'j> AgentLoop<'j> {
             }
             self.recorder.round();
             self.keep_to_tasks();
-            self.running.load_hook.classes.write_log();
+            self.active.load_hook.classes.write_log();
         }
     }
 
@@ -254,7 +254,7 @@ impl<'j> AgentLoop<'j> {
                 self.stop();
                 self.end_tasks();
                 self.tell_unmatched();
-                self.running.load_hook.classes.write_log();
+                self.active.load_hook.classes.write_log();
                 self.recorder.finish()?;
             }
         }
@@ -265,7 +265,7 @@ impl<'j> AgentLoop<'j> {
 
     /// Writes everything so far to the disk.
     fn flush(&mut self) -> Result<(), Error> {
-        self.running.load_hook.classes.write_log();
+        self.active.load_hook.classes.write_log();
         if let Some(sampler) = &mut self.sampler {
             self.recorder.take_samples(sampler, true);
         }
@@ -444,7 +444,7 @@ impl<'j> AgentLoop<'j> {
         if self.sampler.as_ref().is_some_and(|sampler| sampler.events.sql().is_some()) {
             self.classes.begin_statements(self.jni);
         }
-        self.classes.begin(&self.running.load_hook);
+        self.classes.begin(&self.active.load_hook);
         self.change_classes();
         if self.sampler.as_ref().is_some_and(|sampler| sampler.events.counts_parks()) {
             self.classes.begin_parks(self.jni, self.retransform);

@@ -43,7 +43,7 @@ impl AgentLoop<'_> {
             is_compiled_out: &|id| cost.overhead.is_compiled_out(id),
         };
         let states = MethodStates::find(pattern, &of, || recorder.round());
-        let excluded = || self.running.load_hook.classes.why_excluded(pattern);
+        let excluded = || self.active.load_hook.classes.why_excluded(pattern);
         let hint = states.is_empty().then(|| states.hint(pattern, excluded));
         (states, hint)
     }
