@@ -71,27 +71,38 @@ fn bit_of(number: u32) -> Option<(&'static AtomicU64, u64)> {
     Some((ARE_SOME.get((number / 64) as usize)?, 1 << (number % 64)))
 }
 
-/// Whether the object of a method with this id is one.
-///
-/// # Safety
-/// `object` is a live reference of this thread, or null.
-pub(crate) unsafe fn is_one(jni: &JniEnv, id: u32, object: jni::jobject) -> bool {
-    let are_some =
-        bit_of(id / IDS).is_some_and(|(bits, bit)| bits.load(Ordering::Relaxed) & bit != 0);
-    !are_some || {
-        // SAFETY: the caller guarantees the reference; the class is a live one until it is deleted.
-        unsafe {
-            let class = jni.get_object_class(object);
-            let is_one = is_class(jni, class);
-            jni.delete_local_ref(class);
-            is_one
+/// The number in the probe of a driver's method: of its class, and of what the method does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct StatementProbe(u32);
+
+impl StatementProbe {
+    /// That of a probe which passes this number.
+    pub(crate) const fn new(number: u32) -> Self {
+        Self(number)
+    }
+
+    /// What the method does.
+    pub(crate) fn kind(self) -> Option<StatementMethod> {
+        StatementMethod::ALL.get((self.0 % IDS) as usize).copied()
+    }
+
+    /// Whether the method's object is a statement, connection or driver.
+    ///
+    /// # Safety
+    /// `object` is a live reference of this thread, or null.
+    pub(crate) unsafe fn is_of_one(self, jni: &JniEnv, object: jni::jobject) -> bool {
+        let of_class = bit_of(self.0 / IDS);
+        let are_some = of_class.is_some_and(|(bits, bit)| bits.load(Ordering::Relaxed) & bit != 0);
+        !are_some || {
+            // SAFETY: the caller guarantees the reference; the class is a live one until it is deleted.
+            unsafe {
+                let class = jni.get_object_class(object);
+                let is_one = is_class(jni, class);
+                jni.delete_local_ref(class);
+                is_one
+            }
         }
     }
-}
-
-/// What a method with this id does.
-pub(crate) fn kind(id: u32) -> Option<StatementMethod> {
-    StatementMethod::ALL.get((id % IDS) as usize).copied()
 }
 
 const CLASS_PREPARE: [jvmti::jvmtiEvent; 1] = [jvmti::JVMTI_EVENT_CLASS_PREPARE];

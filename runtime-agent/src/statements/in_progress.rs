@@ -7,6 +7,7 @@ use log_format::ids::MethodId;
 
 use super::texts::Text;
 use super::urls::UrlId;
+use crate::instrument::statement_probes::StatementProbe;
 use crate::jvm::thread_key::ThreadKey;
 use crate::sys::memory::Account;
 use crate::sys::memory::sharded::Sharded;
@@ -22,8 +23,8 @@ const SHRINKS: usize = 16 << 10;
 /// A call.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Call {
-    /// The id of its method's probe, and whether that executes a statement.
-    pub id: u32,
+    /// Its method's probe, and whether that executes a statement.
+    pub probe: StatementProbe,
     pub executes: bool,
     /// The identity hash of its object.
     pub hash: u32,
@@ -109,10 +110,10 @@ impl Calls {
         self.0.capacity() * size_of::<Call>()
     }
 
-    /// Ends the innermost call of a method with this id.
-    fn pop(&mut self, id: u32) -> Option<Call> {
+    /// Ends the innermost call of a method with this probe.
+    fn pop(&mut self, probe: StatementProbe) -> Option<Call> {
         // The ends of those above it were not seen.
-        let at = self.0.iter().rposition(|call| call.id == id)?;
+        let at = self.0.iter().rposition(|call| call.probe == probe)?;
         self.0.truncate(at + 1);
         let mut ended = self.0.pop()?;
         if let Some(outer) = self.0.last_mut()
@@ -142,12 +143,12 @@ pub(super) fn begin(key: ThreadKey, call: Call) -> bool {
     is_noted
 }
 
-/// The innermost call of a method with this id ends.
-pub(super) fn end(key: ThreadKey, id: u32) -> Option<Call> {
+/// The innermost call of a method with this probe ends.
+pub(super) fn end(key: ThreadKey, probe: StatementProbe) -> Option<Call> {
     let mut ended = None;
     let mut is_last = false;
     CALLS.change(key.number(), |calls| {
-        ended = calls.pop(id);
+        ended = calls.pop(probe);
         is_last = calls.0.is_empty();
     });
     // A platform thread keeps its place until it ends.
@@ -197,7 +198,7 @@ mod tests {
     /// Odd ids execute.
     fn call(id: u32, hash: u32, text: u32) -> Call {
         Call {
-            id,
+            probe: StatementProbe::new(id),
             executes: id % 2 == 1,
             hash,
             url: UrlId::default(),
@@ -215,7 +216,8 @@ mod tests {
 
     /// The texts of the calls that count, as they end.
     fn counted(key: ThreadKey, ids: &[u32]) -> Vec<u32> {
-        let counts = |id: &u32| end(key, *id).filter(|call| !call.is_counted_elsewhere);
+        let counts =
+            |id: &u32| end(key, StatementProbe::new(*id)).filter(|call| !call.is_counted_elsewhere);
         ids.iter().filter_map(counts).map(|call| call.text.id.get()).collect()
     }
 
@@ -237,7 +239,8 @@ mod tests {
     fn the_method_is_the_one_around_the_wrapper() {
         let key = ThreadKey::new(76);
         begin_all(key, &[call(1, 10, 7), call(3, 20, 7), call(5, 30, 8)]);
-        let methods = [5, 3, 1].map(|id| end(key, id).map(|call| call.method.get()));
+        let methods =
+            [5, 3, 1].map(|id| end(key, StatementProbe::new(id)).map(|call| call.method.get()));
         // A trigger has a statement of its own.
         assert_eq!(methods, [Some(5), Some(1), Some(1)]);
     }
@@ -293,7 +296,7 @@ mod tests {
         refuse(false);
         assert!(!is_noted && calls.push(call(3, 9, 109)));
         assert_eq!((calls.0.len(), calls.bytes()), (5, 8 * size_of::<Call>()));
-        assert_eq!(calls.pop(1).map(|call| call.text.raw), Some(103));
+        assert_eq!(calls.pop(StatementProbe::new(1)).map(|call| call.text.raw), Some(103));
     }
 
     #[test]
@@ -311,8 +314,8 @@ mod tests {
         // The driver uses the connection before it is made.
         begin_all(key, &[Call { url: UrlId::new(3), ..call(2, 10, 7) }, call(1, 20, 8)]);
         assert_eq!(executing().iter().filter(|(of, _)| *of == key).count(), 1);
-        assert_eq!(end(key, 1).map(|call| call.url), Some(UrlId::new(3)));
-        assert_eq!(end(key, 2).map(|call| call.text.id.get()), Some(7));
-        assert!(end(key, 2).is_none());
+        assert_eq!(end(key, StatementProbe::new(1)).map(|call| call.url), Some(UrlId::new(3)));
+        assert_eq!(end(key, StatementProbe::new(2)).map(|call| call.text.id.get()), Some(7));
+        assert!(end(key, StatementProbe::new(2)).is_none());
     }
 }

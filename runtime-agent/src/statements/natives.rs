@@ -18,11 +18,15 @@ use super::slow::{self, Execution};
 use super::sums::{self, StatementKey};
 use super::texts::{self, Text};
 use super::urls;
-use crate::instrument::statement_probes::{is_one, kind};
+use crate::instrument::statement_probes::StatementProbe;
 use crate::jvm::thread_key::ThreadKey;
 use crate::probe;
 use crate::probe::stack::ProbeId;
 use crate::sys::clock;
+
+const fn probe_of(id: jni::jint) -> StatementProbe {
+    StatementProbe::new(id.cast_unsigned())
+}
 
 /// `private static native void entered0(int id, int identityHash, Object self, Object text)`
 #[unsafe(no_mangle)]
@@ -35,11 +39,11 @@ pub extern "system" fn Java_java_lang__00024TProfilerSql_entered0(
     text: jni::jobject,
 ) {
     guarded(env, |jni, _| {
-        let [id, hash] = [id, hash].map(jni::jint::cast_unsigned);
+        let (probe, hash) = (probe_of(id), hash.cast_unsigned());
         // SAFETY: the JVM passes live references, the second to a string, or null.
         unsafe {
-            if is_one(jni, id, object) {
-                entered(jni, id, hash, text);
+            if probe.is_of_one(jni, object) {
+                entered(jni, probe, hash, text);
             }
         }
     });
@@ -52,7 +56,7 @@ pub extern "system" fn Java_java_lang__00024TProfilerSql_returned0(
     _class: jni::jclass,
     id: jni::jint,
 ) {
-    guarded(env, |jni, now| left(jni, id.cast_unsigned(), now, false));
+    guarded(env, |jni, now| left(jni, probe_of(id), now, false));
 }
 
 /// `private static native void failed0(int id)`
@@ -62,7 +66,7 @@ pub extern "system" fn Java_java_lang__00024TProfilerSql_failed0(
     _class: jni::jclass,
     id: jni::jint,
 ) {
-    guarded(env, |jni, now| left(jni, id.cast_unsigned(), now, true));
+    guarded(env, |jni, now| left(jni, probe_of(id), now, true));
 }
 
 /// `private static native void prepared0(int identityHash, int id)`
@@ -73,8 +77,7 @@ pub extern "system" fn Java_java_lang__00024TProfilerSql_prepared0(
     hash: jni::jint,
     id: jni::jint,
 ) {
-    let [hash, id] = [hash, id].map(jni::jint::cast_unsigned);
-    guarded(env, |jni, _| made(jni, hash, id));
+    guarded(env, |jni, _| made(jni, hash.cast_unsigned(), probe_of(id)));
 }
 
 /// Works, with the moment. A panic must not reach the JVM.
@@ -93,8 +96,8 @@ fn guarded(env: *mut jni::JNIEnv, work: impl FnOnce(&JniEnv, u64)) {
 
 /// # Safety
 /// `text` is a live reference of this thread to a string, or null.
-unsafe fn entered(jni: &JniEnv, id: u32, hash: u32, text: jni::jobject) {
-    let Some(kind) = kind(id) else { return };
+unsafe fn entered(jni: &JniEnv, probe: StatementProbe, hash: u32, text: jni::jobject) {
+    let Some(kind) = probe.kind() else { return };
     let (object, url) = match kind {
         // SAFETY: the caller guarantees it.
         StatementMethod::Connects => (Object::default(), unsafe { urls::number(jni, text) }),
@@ -125,17 +128,18 @@ unsafe fn entered(jni: &JniEnv, id: u32, hash: u32, text: jni::jobject) {
     let (executes, is_counted_elsewhere) = (kind.executes(), false);
     let method = ProbeId::new(signal::own_innermost()).method();
     let began = clock::ticks();
-    let call = Call { id, executes, hash, url, text, method, began, stack, is_counted_elsewhere };
+    let call =
+        Call { probe, executes, hash, url, text, method, began, stack, is_counted_elsewhere };
     if !in_progress::begin(key, call) && executes {
         LOST.fetch_add(1, Ordering::Relaxed);
     }
 }
 
-fn left(jni: &JniEnv, id: u32, now: u64, threw: bool) {
-    if !kind(id).is_some_and(|kind| kind.executes() || kind.returns_object()) {
+fn left(jni: &JniEnv, probe: StatementProbe, now: u64, threw: bool) {
+    if !probe.kind().is_some_and(|kind| kind.executes() || kind.returns_object()) {
         return;
     }
-    let Some(call) = in_progress::end(ThreadKey::of_current(jni), id) else { return };
+    let Some(call) = in_progress::end(ThreadKey::of_current(jni), probe) else { return };
     if !call.executes || call.is_counted_elsewhere {
         return;
     }
@@ -161,11 +165,11 @@ pub(crate) fn in_progress() -> Vec<Execution> {
 }
 
 /// A method has made a statement or a connection.
-fn made(jni: &JniEnv, hash: u32, id: u32) {
-    let call = in_progress::end(ThreadKey::of_current(jni), id);
+fn made(jni: &JniEnv, hash: u32, probe: StatementProbe) {
+    let call = in_progress::end(ThreadKey::of_current(jni), probe);
     // The hash of null is 0.
     let Some(Call { url, text, .. }) = call.filter(|_| hash != 0) else { return };
-    match kind(id) {
+    match probe.kind() {
         Some(StatementMethod::Connects) => objects::set_url_of(hash, url),
         _ => objects::set(hash, Object { url, text, ..Object::default() }),
     }
