@@ -68,6 +68,8 @@ fn threads_are_selected_by_name_and_as_reports_print_them() {
     let calls: Vec<String> = printed.iter().map(|thread| select(thread)).collect();
     assert_eq!(calls, ["7", "5", "3"]);
     assert_eq!(["exec-1", "exec-*", "thread #*"].map(select), ["8", "8", "7"]);
+    // Without a number, only names count.
+    assert_eq!(select("*1"), "8");
 }
 
 #[test]

@@ -186,7 +186,7 @@ impl Agent for TProfiler {
             virtual_loops::ended(number);
             virtual_threads::stop_listening_to_ends(
                 context.jvmti(),
-                virtual_loops::are_any_remembered(),
+                virtual_loops::are_any_remembered,
             );
         }
     }

@@ -134,8 +134,8 @@ pub(crate) struct MemoryFigures {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Found {
     Nothing,
-    /// With the methods' names, in the same order, and whether they were throttled for a time.
-    Top(Hottest, Vec<(Method, bool)>),
+    /// With the methods in the same order.
+    Top(Hottest, Vec<TopMethod>),
     /// With what threads wait for, as far as that is known.
     InFlight(InFlight, Vec<ThreadNow>),
     /// Those that use most CPU time first; and their calls in progress.
@@ -226,6 +226,14 @@ impl Handle {
             Err(RecvTimeoutError::Disconnected) => Err(ENDED),
         }
     }
+}
+
+/// A method of `top`: whether it has more calls, because its probes were off at some time in this run.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct TopMethod {
+    pub method: Method,
+    pub was_throttled: bool,
+    pub was_muted: bool,
 }
 
 /// Results of the self-tests.

@@ -23,6 +23,12 @@ fn notes(logs: &Path) -> String {
     String::from_utf8(report.expect("analyze runs").stdout).expect("text")
 }
 
+/// Whether `top` says of a method that it was muted.
+fn top_has_muted(port: u16) -> bool {
+    let top = json(port, &["top", "1000"]);
+    top["methods"].as_array().expect("a list").iter().any(|method| method["was_muted"] == true)
+}
+
 #[test]
 fn a_compiled_loop_sees_at_once_that_a_method_is_muted() {
     for jdk in ends_of_jdks() {
@@ -230,6 +236,7 @@ fn a_muted_method_has_no_probes_and_has_them_back_when_it_is_unmuted() {
                 };
                 assert_eq!(measured(), left, "{what}: {pattern}");
                 tprofiler(port, &["unmute", pattern]);
+                assert!(top_has_muted(port), "{what}: {pattern}");
                 add(told(&program.ask("calls 500")), false);
                 assert_eq!(retransformed(), before + 2 * classes, "{what}: {pattern}");
                 assert!(measured().starts_with(" 6 methods"), "{what}: {pattern}");

@@ -256,7 +256,14 @@ impl Side {
         let throttled = missing.throttled.iter().map(|found| found.method.name.as_str()).collect();
         let never = missing.postponed.iter().filter(|late| late.class.to_ns.is_none());
         let never = never.map(|late| late.class.class.as_str()).collect();
-        PartlyMeasured { throttled, muted: &missing.muted, never }
+        let rows = self.report.methods.groups.iter().flat_map(|group| &group.methods);
+        let measured =
+            rows.filter(|row| !row.not_counted.is_any()).filter_map(|row| match &row.method {
+                Method::Named(name) => Some(name.as_ref()),
+                Method::Unknown { .. } => None,
+            });
+        let measured = measured.collect();
+        PartlyMeasured { measured, throttled, muted: &missing.muted, never }
     }
 
     fn methods(&self) -> BTreeMap<Arc<MethodName>, Figures> {
@@ -277,7 +284,9 @@ impl Side {
 
 /// Methods with only part of their calls on one side.
 struct PartlyMeasured<'r> {
-    /// Named as in the log.
+    /// Methods whose figures lack none of their time.
+    measured: HashSet<&'r MethodName>,
+    /// What may be among the others. Named as in the log.
     throttled: HashSet<&'r str>,
     muted: &'r [MutedInRun],
     /// Classes that were postponed until the end.
@@ -286,6 +295,9 @@ struct PartlyMeasured<'r> {
 
 impl PartlyMeasured<'_> {
     fn has(&self, name: &MethodName) -> bool {
+        if self.measured.contains(name) {
+            return false;
+        }
         let is_throttled =
             || !self.throttled.is_empty() && self.throttled.contains(&*name.log_name());
         let is_muted = |of: &MutedInRun| of.muted.pattern.method(&name.class, &name.method);

@@ -21,6 +21,12 @@ impl Glob {
         Ok(Self(text.to_owned()))
     }
 
+    /// Whether it may be meant for what reports print of a thread, `exec-1 #12`, and not for its name alone.
+    #[must_use]
+    pub fn has_number(&self) -> bool {
+        self.0.contains('#')
+    }
+
     /// Whether the pattern matches all of `name`.
     #[must_use]
     pub fn matches(&self, name: &str) -> bool {

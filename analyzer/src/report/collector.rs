@@ -475,6 +475,7 @@ impl Collector {
     /// Sorts what is missing and what is unfinished.
     fn sort(&mut self) {
         sort_by_missed(&mut self.missing.throttled);
+        self.missing.muted.sort_by_key(|MutedInRun { muted, .. }| Reverse(muted.muted_ns));
         // First the classes that were never instrumented, then by how long they were not.
         self.missing.postponed.sort_by_key(|PostponedInRun { class, .. }| {
             Reverse(class.to_ns.map_or(u64::MAX, |to_ns| to_ns.saturating_sub(class.from_ns)))

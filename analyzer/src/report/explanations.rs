@@ -137,7 +137,8 @@ fn no_rows(of_records: bool, counts: &Counts, was_on: bool) -> &'static str {
             "no calls: TProfiler's thread dumps say only where threads stood"
         }
         (_, false) if !was_on => {
-            "no calls: recording was off all the time (start=off, or a schedule); `tprofiler start` begins it"
+            "no calls: recording was off all the time (start=off, or a schedule), as far as the log says; a JVM \
+             writes it every minute and at `tprofiler flush`"
         }
         (_, false) => {
             "no calls: either no class was instrumented (classes_instrumented in counters.csv), or no method \

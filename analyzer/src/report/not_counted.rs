@@ -13,7 +13,7 @@ use crate::stats::method::Method;
 
 const NS_PER_MINUTE: u64 = 60_000_000_000;
 
-/// Nanoseconds, by the name as in the log of each method that was throttled.
+/// How long methods were throttled, in nanoseconds, by their names in the log.
 type Times = HashMap<String, u64>;
 
 /// How long a method's calls were not counted, in nanoseconds of the selected time. `None` if its figures lack none of

@@ -8,7 +8,7 @@
 //!
 //! Of the patterns that name a method, the last one counts. Each file repeats the current state, with its first moment.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use log_format::pattern::Pattern;
 use log_format::rows::{EventRow, event};
@@ -19,8 +19,10 @@ use crate::run::known_time::{KnownTime, overlap_ns};
 /// The patterns that a run muted.
 #[derive(Clone, Debug, Default)]
 pub struct Muted {
-    /// By moment and pattern's text: whether its methods were muted from then on.
-    changes: BTreeMap<(u64, String), (Pattern, bool)>,
+    /// All patterns, in the order in which they came.
+    patterns: Vec<Pattern>,
+    /// By moment, in the order of the file: a pattern's place, and whether its methods were muted from then on.
+    changes: BTreeMap<u64, Vec<(usize, bool)>>,
     known: KnownTime,
 }
 
@@ -57,12 +59,21 @@ struct Span {
 impl Muted {
     /// Adds an event if it is a mute or unmute. A repeated one changes nothing.
     pub fn add_event(&mut self, row: &EventRow) {
+        self.known.reaches(row.at_ns);
         let is_muted = row.event == event::MUTED;
-        if (is_muted || row.event == event::UNMUTED)
-            && let Ok(pattern) = Pattern::parse(&row.pattern)
-        {
-            self.known.reaches(row.at_ns);
-            self.changes.insert((row.at_ns, row.pattern.clone()), (pattern, is_muted));
+        if !is_muted && row.event != event::UNMUTED {
+            return;
+        }
+        let is_same = |known: &Pattern| known.as_str() == row.pattern;
+        let place = self.patterns.iter().position(is_same).or_else(|| {
+            self.patterns.push(Pattern::parse(&row.pattern).ok()?);
+            Some(self.patterns.len() - 1)
+        });
+        if let Some(place) = place {
+            // A command may change several at once: of these, too, the last counts.
+            let changes = self.changes.entry(row.at_ns).or_default();
+            changes.retain(|(other, _)| *other != place);
+            changes.push((place, is_muted));
         }
     }
 
@@ -71,18 +82,15 @@ impl Muted {
         self.known.saw(ns);
     }
 
-    /// The patterns that were muted at some moment in `covered`, by name. How long they were is of `selected`.
+    /// The patterns that were muted at some moment in `covered`. How long they were is of `selected`.
     pub fn in_range(
         &self,
         covered: &TimeRange,
         selected: &TimeRange,
     ) -> impl Iterator<Item = MutedPattern> {
         let (covered, known) = (*covered, self.known.within(selected));
-        let texts: BTreeSet<&str> = self.changes.keys().map(|(_, text)| text.as_str()).collect();
-        texts.into_iter().filter_map(move |text| {
-            let mut of = self.changes.iter().filter(|((_, of), _)| of == text).peekable();
-            let (_, (pattern, _)) = of.peek()?;
-            let spans = spans(of.map(|((at_ns, _), (_, is_muted))| (*at_ns, *is_muted)), &covered);
+        self.patterns.iter().enumerate().filter_map(move |(place, pattern)| {
+            let spans = self.spans(|other| other == place, &covered);
             let last = spans.last()?;
             Some(MutedPattern {
                 pattern: pattern.clone(),
@@ -102,24 +110,27 @@ impl Muted {
         covered: &TimeRange,
         selected: &TimeRange,
     ) -> Option<u64> {
-        let of = self.changes.iter().filter(|(_, (pattern, _))| pattern.method(class, method));
-        let spans = spans(of.map(|((at_ns, _), (_, is_muted))| (*at_ns, *is_muted)), covered);
+        let names: Vec<bool> =
+            self.patterns.iter().map(|pattern| pattern.method(class, method)).collect();
+        let spans = self.spans(|place| names.get(place) == Some(&true), covered);
         (!spans.is_empty()).then(|| within(&spans, &self.known.within(selected)))
     }
-}
 
-/// The times in which something was muted, as far as they overlap `covered`.
-fn spans(changes: impl Iterator<Item = (u64, bool)>, covered: &TimeRange) -> Vec<Span> {
-    let mut spans: Vec<Span> = Vec::new();
-    for (at_ns, is_muted) in changes {
-        match (spans.last_mut().filter(|span| span.to_ns.is_none()), is_muted) {
-            (Some(span), false) => span.to_ns = Some(at_ns),
-            (None, true) => spans.push(Span { from_ns: at_ns, to_ns: None }),
-            (Some(_), true) | (None, false) => {}
+    /// The times in which these patterns muted something, as far as they overlap `covered`.
+    fn spans(&self, is_one: impl Fn(usize) -> bool, covered: &TimeRange) -> Vec<Span> {
+        let mut spans: Vec<Span> = Vec::new();
+        for (at_ns, changes) in &self.changes {
+            let last = changes.iter().rev().find(|(place, _)| is_one(*place));
+            let Some((_, is_muted)) = last else { continue };
+            match (spans.last_mut().filter(|span| span.to_ns.is_none()), is_muted) {
+                (Some(span), false) => span.to_ns = Some(*at_ns),
+                (None, true) => spans.push(Span { from_ns: *at_ns, to_ns: None }),
+                (Some(_), true) | (None, false) => {}
+            }
         }
+        spans.retain(|span| covered.overlaps(span.from_ns, span.to_ns));
+        spans
     }
-    spans.retain(|span| covered.overlaps(span.from_ns, span.to_ns));
-    spans
 }
 
 fn within(spans: &[Span], range: &TimeRange) -> u64 {
@@ -152,8 +163,8 @@ mod tests {
         assert_eq!(at(15, 16), ["com.shop"]);
         assert_eq!(at(30, 40), [""; 0]);
         assert_eq!(at(50, 60), ["com.dao"]);
-        assert_eq!(at(0, 60), ["com.dao", "com.shop"]);
-        assert_eq!(muted.changes.len(), 3);
+        assert_eq!(at(0, 60), ["com.shop", "com.dao"]);
+        assert_eq!((muted.changes.len(), muted.patterns.len()), (3, 2));
         muted.saw(0);
         muted.saw(100);
         let times = |from, to| {
@@ -161,8 +172,8 @@ mod tests {
             let times = |m: MutedPattern| (m.from_ns, m.to_ns, m.times, m.muted_ns);
             muted.in_range(&range, &range).map(times).collect::<Vec<_>>()
         };
-        assert_eq!(times(0, 1_000), [(40, None, 1, 60), (10, Some(30), 1, 20)]);
-        assert_eq!(times(20, 50), [(40, None, 1, 10), (10, Some(30), 1, 10)]);
+        assert_eq!(times(0, 1_000), [(10, Some(30), 1, 20), (40, None, 1, 60)]);
+        assert_eq!(times(20, 50), [(10, Some(30), 1, 10), (40, None, 1, 10)]);
     }
 
     #[test]
@@ -188,5 +199,27 @@ mod tests {
         assert_eq!(muted.of_method("com.shop.Stock", "take", &late, &late), None);
         // An interval that a mute touches lacks calls, though not in the selected time.
         assert_eq!(muted.of_method("com.shop.Stock", "take", &all, &late), Some(0));
+    }
+
+    /// `mute **` takes the place of `mute com.shop`: the agent writes both changes with one moment.
+    #[test]
+    fn of_changes_at_one_moment_the_last_in_the_file_counts() {
+        let mut muted = Muted::default();
+        let rows = [
+            ("com.shop", 10, event::MUTED),
+            ("com.shop", 20, event::UNMUTED),
+            ("**", 20, event::MUTED),
+            ("**", 30, event::UNMUTED),
+            // The next file repeats what is in force.
+            ("**", 20, event::MUTED),
+        ];
+        for (pattern, at_ns, event) in rows {
+            muted.add_event(&EventRow { pattern: pattern.into(), ..EventRow::new(at_ns, event) });
+        }
+        muted.saw(0);
+        muted.saw(100);
+        let all = TimeRange::default();
+        assert_eq!(muted.of_method("com.shop.Stock", "take", &all, &all), Some(20));
+        assert_eq!(muted.of_method("com.bank.Account", "pay", &all, &all), Some(10));
     }
 }

@@ -202,7 +202,8 @@ impl Names {
     #[must_use]
     pub fn threads_named_by(&self, pattern: &Glob) -> HashSet<ThreadId> {
         let is_named = |(id, thread): &(&ThreadId, &NamedThread)| {
-            pattern.matches(&thread.name) || pattern.matches(&self.thread(**id))
+            pattern.matches(&thread.name)
+                || pattern.has_number() && pattern.matches(&self.thread(**id))
         };
         self.threads.iter().filter(is_named).map(|(id, _)| *id).collect()
     }

@@ -249,7 +249,9 @@ pub fn not_measured(
         });
     }
     throttled.saw(from_ns);
+    muted.saw(from_ns);
     throttled.saw(to_ns);
+    muted.saw(to_ns);
     let in_run = |method| ThrottledInRun { run: run.label.clone(), method };
     let mut methods: Vec<_> = throttled.in_range(&range, &range).map(in_run).collect();
     sort_by_missed(&mut methods);

@@ -160,7 +160,7 @@ impl<G: Fn(ThreadId) -> Group> DumpReader<'_, G> {
             let pattern = self.selection.calls.thread.as_ref();
             let is_named = |pattern: &Glob| {
                 let label = format!("{} #{}", thread.name, thread.id);
-                pattern.matches(&thread.name) || pattern.matches(&label)
+                pattern.matches(&thread.name) || pattern.has_number() && pattern.matches(&label)
             };
             if pattern.is_none_or(is_named) {
                 self.entry = Some(Entry { thread, frames: Vec::new() });

@@ -15,6 +15,7 @@ use crate::drain::hot_sums::{EventSum, HotEvent, HotEvents};
 use crate::drain::in_flight::{BusyThread, InFlight, OUTERMOST, RunningCall};
 use crate::instrument::method_states::MethodStates;
 use crate::instrument::methods::Method;
+use crate::request::TopMethod;
 use crate::sampling::off_cpu::{StatementNow, ThreadNow, Waiting};
 use crate::sys::clock;
 
@@ -39,7 +40,7 @@ pub(super) fn with_name(method: &Method, values: Value) -> Value {
     }
 }
 
-pub(super) fn add_top(answer: &mut Answer, top: &Hottest, names: &[(Method, bool)]) {
+pub(super) fn add_top(answer: &mut Answer, top: &Hottest, names: &[TopMethod]) {
     answer.add_moment("since", top.since_ns);
     let covers = human::duration(top.covers_ns);
     let why = if top.is_short { ", less than a minute: all since the run began" } else { "" };
@@ -47,7 +48,8 @@ pub(super) fn add_top(answer: &mut Answer, top: &Hottest, names: &[(Method, bool
     answer.value("covers_ns", top.covers_ns);
     answer.add("methods called", top.called as u64);
     let mut methods = Vec::new();
-    for (rank, ((_, sum), (method, was_throttled))) in (1..).zip(top.methods.iter().zip(names)) {
+    for (rank, ((_, sum), named)) in (1..).zip(top.methods.iter().zip(names)) {
+        let TopMethod { method, was_throttled, was_muted } = named;
         let Sum { calls, throws, total_ticks, self_ticks, max_ticks } = *sum;
         let [self_ns, total_ns, max_ns] =
             [self_ticks, total_ticks, max_ticks].map(clock::ticks_to_ns);
@@ -56,7 +58,7 @@ pub(super) fn add_top(answer: &mut Answer, top: &Hottest, names: &[(Method, bool
             human::duration(self_ns),
             human::duration(total_ns),
             human::duration(max_ns),
-            if *was_throttled { "+" } else { "" },
+            if *was_throttled || *was_muted { "+" } else { "" },
             method.line_name()
         );
         answer.line(&rank.to_string(), line);
@@ -69,12 +71,14 @@ pub(super) fn add_top(answer: &mut Answer, top: &Hottest, names: &[(Method, bool
                 "total_ns": total_ns,
                 "max_ns": max_ns,
                 "was_throttled": was_throttled,
+                "was_muted": was_muted,
             }),
         ));
     }
-    if names.iter().any(|(_, was_throttled)| *was_throttled) {
-        answer
-            .line("+", "more calls, not counted: the method was throttled for a time in this run");
+    if names.iter().any(|method| method.was_throttled || method.was_muted) {
+        let why =
+            "more calls, not counted: the method was throttled or muted for a time in this run";
+        answer.line("+", why);
     }
     answer.value("methods", methods);
     if let Some(sampled) = &top.sampled {

@@ -1,7 +1,6 @@
 //! Rows of counters.csv. Most have the increase of a counter since its last row.
 
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 
 use log_format::rows::CounterRow;
 
@@ -10,17 +9,6 @@ use log_format::rows::CounterRow;
 pub(super) struct Written(HashMap<&'static str, u64>);
 
 impl Written {
-    /// A row for the counter, with 0 too if it has none yet: a run that never recorded says so.
-    pub(super) fn first(&mut self, start_ns: u64, name: &'static str) -> Option<CounterRow> {
-        match self.0.entry(name) {
-            Entry::Vacant(entry) => {
-                entry.insert(0);
-                Some(row(start_ns, name, 0))
-            }
-            Entry::Occupied(_) => None,
-        }
-    }
-
     /// A row for each counter that has increased.
     pub(super) fn increases<const N: usize>(
         &mut self,

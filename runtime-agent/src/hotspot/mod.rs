@@ -8,7 +8,7 @@
 //! own_stack        the stack of the calling thread
 //! allocated_bytes  where HotSpot counts what a thread has allocated
 //! ```
-//! Another JVM, or a newer one, may have other fields. Whoever uses one has a self-test, or another way.
+//! Another JVM, or a newer one, may have other fields: each user of one has a self-test, or works without it.
 
 pub(crate) mod allocated_bytes;
 pub(crate) mod method_ids;

@@ -59,6 +59,8 @@ pub(crate) struct Guards {
     by_id: Vec<i8>,
     /// Methods whose ids are at most this have been matched against the rules.
     seen: usize,
+    /// Methods that the user has muted at some time in this run.
+    were_muted: HashSet<MethodId>,
 }
 
 /// A pattern, and whether the methods that it names are muted.
@@ -80,7 +82,14 @@ pub(crate) struct Muting {
 
 impl Guards {
     pub(crate) fn new(methods: Arc<Methods>) -> Self {
-        Self { methods, rules: Vec::new(), closed: Default::default(), by_id: Vec::new(), seen: 0 }
+        Self {
+            methods,
+            rules: Vec::new(),
+            closed: Default::default(),
+            by_id: Vec::new(),
+            seen: 0,
+            were_muted: HashSet::new(),
+        }
     }
 
     fn closed(&self, reason: ClosedReason) -> &HashSet<MethodId> {
@@ -127,6 +136,11 @@ impl Guards {
     /// Whether the user has muted a method.
     pub(crate) fn is_muted(&self, id: MethodId) -> bool {
         self.closed(ClosedReason::Muted).contains(&id)
+    }
+
+    /// Whether the user has muted a method at some time in this run.
+    pub(crate) fn was_muted(&self, id: MethodId) -> bool {
+        self.were_muted.contains(&id)
     }
 
     /// Whether a method's guard is closed.
@@ -259,6 +273,9 @@ impl Guards {
             // A method that could not be marked is measured as before.
             if *holds && self.is_closed(*id) {
                 self.closed_mut(reason).insert(*id);
+                if reason == ClosedReason::Muted {
+                    self.were_muted.insert(*id);
+                }
             } else {
                 self.closed_mut(reason).remove(id);
             }

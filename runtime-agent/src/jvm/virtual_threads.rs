@@ -74,7 +74,7 @@ pub(crate) fn is_listening() -> bool {
     ARE_WANTED.load(Ordering::Relaxed)
 }
 
-/// Disables the events for mounts, if they exist; [`stop_listening_to_ends`] comes next.
+/// Disables the events for mounts, if they exist.
 pub(crate) fn stop_listening(jvmti: &Jvmti) {
     for (id, _) in EVENTS {
         // A JVM without the event sends none.
@@ -87,10 +87,10 @@ pub(crate) fn stop_listening(jvmti: &Jvmti) {
     ARE_WANTED.store(false, Ordering::Relaxed);
 }
 
-/// Disables the events for ends of virtual threads, unless a run is active or calls of such threads are remembered, by which
-/// loops are found.
-pub(crate) fn stop_listening_to_ends(jvmti: &Jvmti, are_remembered: bool) {
-    if !ARE_WANTED.load(Ordering::Relaxed) && !are_remembered {
+/// Disables the events for ends of virtual threads, unless a run is active or calls of such threads are remembered, by
+/// which loops are found.
+pub(crate) fn stop_listening_to_ends(jvmti: &Jvmti, are_remembered: impl FnOnce() -> bool) {
+    if !ARE_WANTED.load(Ordering::Relaxed) && !are_remembered() {
         // Older JVMs do not have it either.
         let _ = jvmti.disable_events_global(&[jvmti::JVMTI_EVENT_VIRTUAL_THREAD_END]);
         // A run may have begun meanwhile.

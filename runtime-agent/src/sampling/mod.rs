@@ -14,7 +14,8 @@
 //! interval  how far samples are apart, to keep to the cap
 //! sampler  starts, stops, takes samples out of the queue
 //! ```
-//! What HotSpot's own tables say, and the stack of the calling thread, are in `hotspot`. The handler itself is the crate `sampling-handler`, which may use nothing that is not async-signal-safe.
+//! What HotSpot's own tables say, and the stack of the calling thread, are in `hotspot`. The handler itself is the
+//! crate `sampling-handler`, which may use nothing that is not async-signal-safe.
 
 pub(crate) mod cost;
 pub(crate) mod debug_info;

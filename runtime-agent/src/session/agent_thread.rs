@@ -219,7 +219,7 @@ fn run_agent(
     // The JVM's start does not wait until classes are restored.
     drop(stage);
     virtual_threads::stop_listening(jvmti);
-    virtual_threads::stop_listening_to_ends(jvmti, virtual_loops::are_any_remembered());
+    virtual_threads::stop_listening_to_ends(jvmti, virtual_loops::are_any_remembered);
     sampler::stop_all(jvmti);
     show(attach_protocol::ENDING);
     // Some classes may have been instrumented before a panic.

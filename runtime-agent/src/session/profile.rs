@@ -286,7 +286,7 @@ fn recorder(
 pub(super) fn stop_events(jvmti: &Jvmti) {
     let _ = jvmti.disable_events_global(&OBJECT_FREE);
     virtual_threads::stop_listening(jvmti);
-    virtual_threads::stop_listening_to_ends(jvmti, virtual_loops::are_any_remembered());
+    virtual_threads::stop_listening_to_ends(jvmti, virtual_loops::are_any_remembered);
 }
 
 /// Retransforms the loaded classes in which no loop runs. Others wait.

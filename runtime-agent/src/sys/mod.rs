@@ -1,5 +1,5 @@
-//! The operating system: clocks, memory, threads, timers, perf events, libraries. Calls of the C library are here, behind
-//! safe functions, but for the signal handler's and its installation's.
+//! The operating system: clocks, memory, threads, timers, perf events, libraries. All calls of the C library are here,
+//! but for those of the signal handler's crate.
 
 pub(crate) mod clock;
 pub(crate) mod end_signals;

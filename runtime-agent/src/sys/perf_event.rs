@@ -98,7 +98,8 @@ pub(crate) fn map(event: RawFd, length: usize) -> io::Result<usize> {
 /// Unmaps a ring.
 ///
 /// # Safety
-/// It is a mapping of [`map`] of this length, that nobody uses any more but for guarded loads, and that is unmapped once.
+/// It is a mapping of [`map`] of this length, which nobody uses any more but for guarded loads, and which is unmapped
+/// once.
 pub(crate) unsafe fn unmap(ring: usize, length: usize) {
     // SAFETY: the caller guarantees it.
     unsafe { libc::munmap(std::ptr::without_provenance_mut(ring), length) };

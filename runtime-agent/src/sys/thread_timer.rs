@@ -100,7 +100,7 @@ pub(crate) fn send(thread: OsThreadId, signal: libc::c_int, value: u64) {
         value,
         rest: [0; 12],
     };
-    // SAFETY: the structure has the kernel's form and lives during the call; the handler is installed.
+    // SAFETY: the structure has the kernel's form and lives during the call.
     unsafe {
         libc::syscall(
             libc::SYS_rt_tgsigqueueinfo,

@@ -111,7 +111,7 @@ impl<'r, 'l> Table<'r, 'l> {
         methods.p50.push(p50);
         methods.p95.push(p95);
         methods.p99.push(p99);
-        methods.add_not_counted(row.not_counted);
+        methods.add_not_counted(row.not_counted, row.not_counted.is_any());
         methods.mostly_probe.push(row.is_mostly_probe());
         methods.recursive.push(row.is_recursive);
         methods.add_cpu(row.cpu);
@@ -148,7 +148,7 @@ impl<'r, 'l> Table<'r, 'l> {
         for percentile in [&mut methods.p50, &mut methods.p95, &mut methods.p99] {
             percentile.push(None);
         }
-        methods.add_not_counted(row.not_counted);
+        methods.add_not_counted(row.not_counted, !row.sign().is_empty());
         methods.mostly_probe.push(false);
         methods.recursive.push(false);
         methods.add_cpu(Some(row.cpu));
@@ -187,10 +187,10 @@ impl<'r, 'l> Table<'r, 'l> {
 }
 
 impl Methods {
-    fn add_not_counted(&mut self, time: NotCounted) {
+    fn add_not_counted(&mut self, time: NotCounted, is_partial: bool) {
         self.throttled.push(time.throttled_ns.unwrap_or(0));
         self.muted.push(time.muted_ns.unwrap_or(0));
-        self.partial.push(time.is_any());
+        self.partial.push(is_partial);
     }
 
     fn add_cpu(&mut self, cpu: Option<CpuFigures>) {

@@ -28,7 +28,7 @@ const CLASSES_NAMED: usize = 2;
 
 /// Throttled methods that are named.
 const THROTTLED_SHOWN: usize = 10;
-/// How many muted patterns are named.
+/// Muted patterns that are named.
 const PATTERNS_SHOWN: usize = 10;
 
 /// A number of losses, and the words for one and for several.
@@ -163,7 +163,7 @@ const MINOR_LOSSES: [Loss; 2] = [
 /// What the report lacks; empty if nothing.
 pub fn missing(report: &Report) -> Vec<String> {
     let runs = report.read.runs.len();
-    let mut lines = not_throttled(report);
+    let mut lines = without_names(report);
     lines.extend(throttled(&report.missing.throttled, runs, &report.layout.zone));
     lines.extend(muted(&report.missing.muted, runs, &report.layout.zone));
     lines
@@ -171,13 +171,13 @@ pub fn missing(report: &Report) -> Vec<String> {
 
 /// The same without the names of methods, for formats with little space.
 pub fn missing_in_short(report: &Report) -> Vec<String> {
-    let mut lines = not_throttled(report);
+    let mut lines = without_names(report);
     lines.extend(throttled_count(&report.missing.throttled));
     lines
 }
 
 /// What the report lacks, without the names of throttled methods and muted patterns.
-fn not_throttled(report: &Report) -> Vec<String> {
+fn without_names(report: &Report) -> Vec<String> {
     let (missing, runs, zone) = (&report.missing, report.read.runs.len(), &report.layout.zone);
     let mut lines = cut(&missing.cut, runs, zone);
     lines.extend(lost(missing, zone));
@@ -388,11 +388,8 @@ fn throttled_line(of: &[&ThrottledInRun], runs: usize, zone: &Zone) -> Option<St
     let to_ns = of.iter().filter_map(|run| run.method.to_ns).max();
     let times: u64 = of.iter().map(|run| run.method.times).sum();
     let when = when(times, from_ns, to_ns.filter(|_| !is_open), zone);
-    let (place, up_to) = match of.len() {
-        _ if runs == 1 => (String::new(), ""),
-        1 => (format!(" in run {}", busiest.run), ""),
-        several => (format!(" in {} runs", separated(several as u128)), "up to "),
-    };
+    let place = place(&busiest.run, of.len(), runs);
+    let up_to = if of.len() > 1 && runs > 1 { "up to " } else { "" };
     let calls = plural(busiest.method.calls_per_s, "call/s", "calls/s");
     let mean = busiest.method.mean_ns.map(|ns| format!(", average {}", duration(ns)));
     Some(format!(
@@ -403,28 +400,52 @@ fn throttled_line(of: &[&ThrottledInRun], runs: usize, zone: &Zone) -> Option<St
     ))
 }
 
-/// When patterns were muted, one line each, those with most time first.
+/// When patterns were muted, one line each, those with most time in all runs together first.
 pub(crate) fn muted(found: &[MutedInRun], runs: usize, zone: &Zone) -> Vec<String> {
-    let mut longest: Vec<&MutedInRun> = found.iter().collect();
-    longest.sort_by(|a, b| {
-        let key = |of: &MutedInRun| (Reverse(of.muted.muted_ns), of.muted.from_ns);
-        key(a).cmp(&key(b))
-    });
-    let rest = u64::try_from(found.len().saturating_sub(PATTERNS_SHOWN)).unwrap_or(u64::MAX);
-    let line = |MutedInRun { run, muted }: &MutedInRun| {
-        let when = when(muted.times, muted.from_ns, muted.to_ns, zone);
-        let place = if runs == 1 { String::new() } else { format!(" in run {run}") };
-        format!(
-            "{} was muted {when}{place}, {} of the selected time; its time is in its callers' self time",
-            one_line(&muted.pattern.to_string()),
-            duration(muted.muted_ns)
-        )
+    let sum = |of: &[&MutedInRun]| {
+        of.iter().fold(0, |sum: u64, one| sum.saturating_add(one.muted.muted_ns))
     };
-    let mut lines: Vec<String> = longest.into_iter().take(PATTERNS_SHOWN).map(line).collect();
+    let mut patterns: Vec<(String, Vec<&MutedInRun>)> = by_pattern(found).into_iter().collect();
+    patterns.sort_by_key(|(_, of)| Reverse(sum(of)));
+    let rest = patterns.len().saturating_sub(PATTERNS_SHOWN);
+    patterns.truncate(PATTERNS_SHOWN);
+    let line = |(pattern, of): &(String, Vec<&MutedInRun>)| {
+        let first = of.first()?;
+        let from_ns = of.iter().map(|one| one.muted.from_ns).min()?;
+        let is_open = of.iter().any(|one| one.muted.to_ns.is_none());
+        let to_ns = of.iter().filter_map(|one| one.muted.to_ns).max().filter(|_| !is_open);
+        let times: u64 = of.iter().map(|one| one.muted.times).sum();
+        Some(format!(
+            "{} was muted {}{}, {} of the selected time; its time is in its callers' self time",
+            one_line(pattern),
+            when(times, from_ns, to_ns, zone),
+            place(&first.run, of.len(), runs),
+            duration(sum(of))
+        ))
+    };
+    let mut lines: Vec<String> = patterns.iter().filter_map(line).collect();
     if rest > 0 {
+        let rest = u64::try_from(rest).unwrap_or(u64::MAX);
         lines.push(plural(rest, "more pattern was muted", "more patterns were muted"));
     }
     lines
+}
+
+pub(crate) fn by_pattern(found: &[MutedInRun]) -> BTreeMap<String, Vec<&MutedInRun>> {
+    let mut patterns: BTreeMap<String, Vec<&MutedInRun>> = BTreeMap::new();
+    for run in found {
+        patterns.entry(run.muted.pattern.to_string()).or_default().push(run);
+    }
+    patterns
+}
+
+/// The run, or how many runs, if there are others.
+fn place(first: &str, of: usize, runs: usize) -> String {
+    match of {
+        _ if runs == 1 => String::new(),
+        1 => format!(" in run {first}"),
+        several => format!(" in {} runs", separated(several as u128)),
+    }
 }
 
 /// So often from the first moment to the last, which is the log's end if there is none.

@@ -6,8 +6,8 @@ use log_format::human::plural;
 
 use super::parts::{WIDTH, heading, number, wrapped};
 use crate::render::shared::missing::{
-    by_method, cut, flaws, losses, muted, never_instrumented, postponed, raised, raised_times,
-    throttled, unread,
+    by_method, by_pattern, cut, flaws, losses, muted, never_instrumented, postponed, raised,
+    raised_times, throttled, unread,
 };
 use crate::report::Report;
 use crate::run::losses::Losses;
@@ -53,7 +53,7 @@ fn trust(report: &Report, notes: usize, shows_details: bool) -> Option<String> {
     let numbers = [
         (log.recorded_calls_dropped, "call dropped", "calls dropped"),
         (number(by_method(&missing.throttled).len()), "method throttled", "methods throttled"),
-        (number(missing.muted.len()), "pattern muted", "patterns muted"),
+        (number(by_pattern(&missing.muted).len()), "pattern muted", "patterns muted"),
         (statistics.lost_calls, "call not counted", "calls not counted"),
         (late, "class instrumented late", "classes instrumented late"),
         (raised_times(&missing.raised), "raised threshold", "raised thresholds"),

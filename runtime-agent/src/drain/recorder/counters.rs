@@ -52,7 +52,8 @@ impl Recorder {
         ];
         let mut rows = Vec::new();
         if self.recorded_ns() == 0 {
-            rows.extend(self.written.first(start_ns, counter::RECORDED_NS));
+            // Else an interval without calls would count as recorded.
+            rows.push(row(start_ns, counter::RECORDED_NS, 0));
         }
         if self.log.deleted_hours() > 0 {
             rows.push(row(start_ns, counter::DELETED_HOURS, self.log.deleted_hours()));

@@ -6,7 +6,7 @@ use log_format::pattern::Pattern;
 use super::AgentLoop;
 use crate::error::Error;
 use crate::instrument::method_states::{MethodStates, Sources};
-use crate::request::{Found, Top};
+use crate::request::{Found, Top, TopMethod};
 
 const NO_SQL: &str = "SQL statements are counted with the options cpu=10ms,sql=100ms";
 
@@ -27,8 +27,13 @@ impl AgentLoop<'_> {
         }
         // Every method that was called has a name.
         top.methods.retain(|(id, _)| self.methods.get(*id).is_some());
-        let named =
-            |id: &MethodId| Some((self.methods.get(*id)?, self.cost.overhead.has_throttled(*id)));
+        let named = |id: &MethodId| {
+            Some(TopMethod {
+                method: self.methods.get(*id)?,
+                was_throttled: self.cost.overhead.has_throttled(*id),
+                was_muted: self.guards.was_muted(*id),
+            })
+        };
         let names = top.methods.iter().filter_map(|(id, _)| named(id)).collect();
         Ok(Found::Top(top, names))
     }

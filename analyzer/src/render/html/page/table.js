@@ -3,8 +3,8 @@ const ROW = 27;
 
 const selfOfAll = sum(methods.own) + data.not_shown.own;
 
-// A method's calls, with a sign if it was throttled or muted part of the time, and its share of the self time, with a sign if
-// that is mostly the probes' time.
+// A method's calls, with a sign if it was throttled or muted part of the time, and its share of the self time, with a
+// sign if that is mostly the probes' time.
 const SIGN = [
   methods.partial.some((is) => is) ? "+: at least so many calls; the method was throttled or muted for part of the time" : "",
   methods.mostly_probe.some((is) => is) ? "~: at least half of this self time is spent in probes (an estimate)" : "",
