@@ -2,6 +2,7 @@
 
 mod common;
 
+use std::collections::BTreeMap;
 use std::fs;
 
 use common::*;
@@ -286,6 +287,26 @@ fn methods_of_a_class_that_never_had_probes_have_not_vanished() {
     let postponed = EventRow::new(T14, event::CLASS_POSTPONED);
     after.rows(T14, &[EventRow { class: "com.shop.Dao".into(), ..postponed }]);
     assert_eq!(statuses(), ["not comparable"]);
+}
+
+/// A pattern that was muted names a method that a later one has unmuted: nothing of it is missing.
+#[test]
+fn what_was_measured_all_the_time_is_compared() {
+    let logs = Logs::new();
+    for side in ["before", "after"] {
+        let run = run(&logs, &format!("{side}/run"), 1, 2);
+        let names = ["Dao", "Stock"].map(|class| format!("com.shop.{class}"));
+        run.rows(T14, &[method(1, &names[0], "get", "()V"), method(2, &names[1], "get", "()V")]);
+        run.rows(T14, &[calls(T14, 1, 9, MS), calls(T14, 2, 9, MS)]);
+    }
+    let run = RunFolder(logs.root().join("logs/after/run"));
+    run.rows(T14, &[muted(T14, "com.shop", true), muted(T14, "com.shop.Dao", false)]);
+    let csv = diff(&logs, &["--format", "csv"]);
+    let rows = csv.csv_column("class").into_iter().zip(csv.csv_column("status"));
+    let is_comparable: BTreeMap<String, bool> =
+        rows.map(|(class, status)| (class, status != "not comparable")).collect();
+    let expected = [("com.shop.Dao", true), ("com.shop.Stock", false)];
+    assert_eq!(is_comparable, expected.map(|(class, is)| (class.to_owned(), is)).into());
 }
 
 #[test]
