@@ -25,7 +25,7 @@ use crate::instrument::methods::Method;
 use crate::instrument::park_probes;
 use crate::locks;
 use crate::log::run_log::Now;
-use crate::probe::stack::ProbeId;
+use crate::probe::ProbeId;
 use crate::probe::traced;
 use crate::sampling::NoSamples;
 use crate::sampling::cost;

@@ -10,7 +10,7 @@ use log_format::ids::{JavaThreadId, OsThreadId};
 use log_format::writer::one_line;
 
 use crate::hotspot::own_stack::OwnStack;
-use crate::probe::stack::ProbeId;
+use crate::probe::ProbeId;
 use crate::probe::thread::os_id;
 use crate::probe::{ClassHash, Left};
 use crate::sys::clock;

@@ -15,7 +15,7 @@ use super::kinds::kind;
 use super::{long_waits, sums};
 use crate::jvm::class_names::{self, ClassNumber};
 use crate::jvm::java_threads;
-use crate::probe::stack::ProbeId;
+use crate::probe::ProbeId;
 use crate::sys::clock::{self, TimeOn};
 
 /// The JVM does not say for which monitor a platform thread waits: it does only for agents that came with it.

@@ -11,6 +11,7 @@
 //! debug_info  which method and line an instruction belongs to
 //! native    native code, the kernel's too: which function it belongs to, and how its frames are laid out
 //! cost     what sampling costs, and the cap on it
+//! walker_test  whether the stack walker finds what the JVM says
 //! interval  how far samples are apart, to keep to the cap
 //! sampler  starts, stops, takes samples out of the queue
 //! ```
@@ -37,6 +38,7 @@ mod thread_names;
 pub(crate) mod threads;
 mod timers;
 mod unfinished_statements;
+mod walker_test;
 
 use std::ptr::NonNull;
 

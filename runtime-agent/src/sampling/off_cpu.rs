@@ -18,12 +18,10 @@ use sampling_handler::memory::{Memory, Process};
 use sampling_handler::vm_layout::Layout;
 use sampling_handler::walk::{End, Frame, Frames, MAX_FRAMES, Walk};
 
-use super::NoSamples;
 use super::paused_waits::PausedWaits;
 use super::random_walks::RandomWalks;
 use super::threads;
 use crate::hotspot::NotSaid;
-use crate::hotspot::method_ids;
 use crate::hotspot::thread_list::{ListedThread, ThreadList};
 use crate::jvm::thread_key::ThreadKey;
 use crate::jvm::{class_names, java_threads};
@@ -518,85 +516,9 @@ fn is_runnable(os_id: OsThreadId) -> bool {
 }
 
 /// The stack of a thread that stands still outside of Java code; `None` if it runs Java code.
-fn walk(layout: &Layout, java_thread: usize) -> Option<(End, Vec<Frame>)> {
+pub(super) fn walk(layout: &Layout, java_thread: usize) -> Option<(End, Vec<Frame>)> {
     let mut slots = [const { MaybeUninit::uninit() }; MAX_FRAMES];
     let mut frames = Frames::new(&mut slots);
     let end = Walk::of_waiting(Process, layout, java_thread)?.run(&mut frames);
     Some((end, frames.words().iter().copied().map(Frame::from_word).collect()))
-}
-
-/// How a walk compares with what the JVM says.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Compared {
-    Same,
-    /// While a carrier mounts or unmounts a virtual thread, the JVM hides the innermost frames.
-    Hidden,
-    Differs,
-}
-
-/// How often a stack that differs is compared again.
-const AGAIN: usize = 5;
-
-/// Compares the walk of a thread; `None` if it ran meanwhile, or has no whole stack.
-fn compare_one(thread: &ListedThread<'_, '_>, layout: &Layout, jvmti: &Jvmti) -> Option<Compared> {
-    #[allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap)] // 256.
-    const DEPTH: jni::jint = MAX_FRAMES as jni::jint;
-    let before_ns = clock::cpu_ns_of_thread(thread.os_id);
-    if before_ns == 0 {
-        return None;
-    }
-    let Some((End::Whole, frames)) = walk(layout, thread.java_thread) else { return None };
-    // SAFETY: a live reference of this thread.
-    let said = unsafe { jvmti.get_stack_trace(thread.object, 0, DEPTH) }.ok()?;
-    if clock::cpu_ns_of_thread(thread.os_id) != before_ns || !thread.is_alive() {
-        return None;
-    }
-    // A method that a redefinition deleted has no newest version.
-    let is_same = |(frame, said): (&Frame, &jvmti::jvmtiFrameInfo)| {
-        [said.method.addr(), method_ids::newest(said.method)].contains(&frame.id())
-    };
-    let hidden = frames.len().checked_sub(said.len());
-    let inner = hidden.and_then(|hidden| frames.get(hidden..)).unwrap_or_default();
-    let is_same = hidden.is_some() && inner.iter().zip(&said).all(is_same);
-    Some(match hidden {
-        Some(0) if is_same => Compared::Same,
-        Some(_) if is_same => Compared::Hidden,
-        _ => Compared::Differs,
-    })
-}
-
-/// Compares walks of threads that stand still with what the JVM says of the same stacks, at most so many. Returns how
-/// many were compared.
-///
-/// # Errors
-/// The walker finds other frames.
-pub(super) fn compare(
-    list: &ThreadList<'_>,
-    layout: &Layout,
-    jvmti: &Jvmti,
-    most: usize,
-) -> Result<usize, NoSamples> {
-    let (mut compared, mut hidden, mut differs) = (0, 0, false);
-    list.for_each(|thread| {
-        if compared >= most {
-            return;
-        }
-        let mut found = compare_one(thread, layout, jvmti);
-        // A virtual thread may be mounted or unmounted between both; then the next time they are the same.
-        for _ in 0..AGAIN {
-            if found != Some(Compared::Differs) {
-                break;
-            }
-            std::thread::sleep(Duration::from_millis(1));
-            found = compare_one(thread, layout, jvmti);
-        }
-        match found {
-            Some(Compared::Same) => compared += 1,
-            Some(Compared::Hidden) => hidden += 1,
-            Some(Compared::Differs) => differs = true,
-            None => {}
-        }
-    })?;
-    let is_always_hidden = compared == 0 && hidden >= most;
-    if differs || is_always_hidden { Err(NoSamples::WalkerDiffers) } else { Ok(compared) }
 }

@@ -20,7 +20,7 @@ use super::native::{Function, NativeCode};
 use super::off_cpu::{GoneThread, OffCpu, OffCpuTime, ThreadNow};
 use super::random_walks::RandomWalks;
 use super::thread_names::ThreadNames;
-use super::{NoSamples, debug_info, off_cpu, process_timer, rings, signals, threads};
+use super::{NoSamples, debug_info, process_timer, rings, signals, threads, walker_test};
 use crate::allocations;
 use crate::error::JvmError;
 use crate::hotspot::method_names::{Methods, Named};
@@ -232,7 +232,7 @@ impl<'j> Sampler<'j> {
     ) -> Option<&'static Layout> {
         static WITHOUT: OnceLock<Config> = OnceLock::new();
         let layout = config.layout.as_ref()?;
-        match off_cpu::compare(list, layout, self.jvmti, COMPARED) {
+        match walker_test::compare(list, layout, self.jvmti, COMPARED) {
             Ok(compared) => {
                 self.compared = compared;
                 Some(layout)

@@ -21,7 +21,7 @@ use super::urls;
 use crate::instrument::statement_probes::StatementProbe;
 use crate::jvm::thread_key::ThreadKey;
 use crate::probe;
-use crate::probe::stack::ProbeId;
+use crate::probe::ProbeId;
 use crate::sys::clock;
 
 const fn probe_of(id: jni::jint) -> StatementProbe {

@@ -12,7 +12,7 @@ use log_format::ids::{JavaThreadId, MethodId, OsThreadId};
 
 use crate::hotspot::own_stack::OwnStack;
 use crate::probe;
-use crate::probe::stack::ProbeId;
+use crate::probe::ProbeId;
 use crate::probe::thread::os_id;
 use crate::sys::clock;
 use crate::sys::memory::Account;
