@@ -46,7 +46,7 @@ use crate::run::nearest_names::Nearest;
 use crate::run::postponed::PostponedInRun;
 use crate::run::selection::Selection;
 use crate::run::sql::read_sql;
-use crate::run::throttled::{ThrottledInRun, sort_by_missed};
+use crate::run::throttled::ThrottledInRun;
 use crate::run::traces::read_traces;
 use crate::stats::aggregate::{Group, Totals};
 use crate::stats::allocation_sums::AllocationSums;
@@ -474,12 +474,7 @@ impl Collector {
 
     /// Sorts what is missing and what is unfinished.
     fn sort(&mut self) {
-        sort_by_missed(&mut self.missing.throttled);
-        self.missing.muted.sort_by_key(|MutedInRun { muted, .. }| Reverse(muted.muted_ns));
-        // First the classes that were never instrumented, then by how long they were not.
-        self.missing.postponed.sort_by_key(|PostponedInRun { class, .. }| {
-            Reverse(class.to_ns.map_or(u64::MAX, |to_ns| to_ns.saturating_sub(class.from_ns)))
-        });
+        self.missing.sort();
         self.unfinished.sort_by(|a, b| {
             let key = |call: &UnfinishedCall| (Reverse(call.running_ns), call.run, call.start_ns);
             key(a).cmp(&key(b)).then_with(|| (&a.thread, &a.method).cmp(&(&b.thread, &b.method)))

@@ -1,10 +1,12 @@
 //! What a report lacks.
 
+use std::cmp::Reverse;
+
 use crate::run::cut_short::CutInRun;
 use crate::run::losses::{Losses, Raised};
 use crate::run::muted::MutedInRun;
 use crate::run::postponed::PostponedInRun;
-use crate::run::throttled::ThrottledInRun;
+use crate::run::throttled::{ThrottledInRun, sort_by_missed};
 
 /// What the report lacks.
 #[derive(Debug, Default)]
@@ -23,6 +25,18 @@ pub struct Missing {
     pub muted: Vec<MutedInRun>,
     /// Loaded classes that were not instrumented for some time.
     pub postponed: Vec<PostponedInRun>,
+}
+
+impl Missing {
+    /// Sorts it: what matters most comes first.
+    pub(crate) fn sort(&mut self) {
+        sort_by_missed(&mut self.throttled);
+        self.muted.sort_by_key(|MutedInRun { muted, .. }| Reverse(muted.muted_ns));
+        // First the classes that were never instrumented, then by how long they were not.
+        self.postponed.sort_by_key(|PostponedInRun { class, .. }| {
+            Reverse(class.to_ns.map_or(u64::MAX, |to_ns| to_ns.saturating_sub(class.from_ns)))
+        });
+    }
 }
 
 /// The times in which a run recorded fewer calls than configured.
