@@ -2,6 +2,7 @@
 //! afterwards, and a JVM that cannot be attached to is left alone, with a reason.
 
 use std::fs;
+use std::path::Path;
 use std::process::{Command, Output};
 
 use test_classes::attaching::{
@@ -284,6 +285,8 @@ fn a_stopped_jvm_is_left_alone() {
             assert!(sent.success(), "{jdk}");
         };
         signal("-STOP");
+        // On a busy machine it takes a while until each thread has stopped.
+        until_stopped(&pid);
         let message = fails(&["attach", &pid, "logs=/tmp"]);
         assert!(message.contains("the JVM is stopped"), "{jdk}: {message}");
         signal("-CONT");
@@ -292,6 +295,16 @@ fn a_stopped_jvm_is_left_alone() {
         let finished = program.end();
         assert_eq!((finished.status, &*finished.stdout), (Some(0), ""), "{jdk}");
     }
+}
+
+fn until_stopped(pid: &str) {
+    let is_stopped = |task: &Path| {
+        fs::read_to_string(task.join("status")).is_ok_and(|status| status.contains("State:\tT"))
+    };
+    wait_until("each thread has stopped", || {
+        let tasks = fs::read_dir(format!("/proc/{pid}/task")).expect("the JVM lives");
+        tasks.flatten().all(|task| is_stopped(&task.path()))
+    });
 }
 
 /// A JVM with attach disabled does not answer. Where `tprofiler` cannot read its options, it stops waiting after a time.

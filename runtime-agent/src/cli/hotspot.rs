@@ -34,6 +34,8 @@ const POLL: Duration = Duration::from_millis(10);
 const MAX_ANSWER: usize = 1 << 16;
 
 const DISABLE_ATTACH: &str = "-XX:+DisableAttachMechanism";
+const STOPPED: &str =
+    "the JVM is stopped (SIGSTOP, a debugger or a paused container); let it go on first";
 
 /// What newer JVMs answer in their start, when they listen already.
 const IN_ITS_START: &str = "only permitted in the live phase";
@@ -166,9 +168,12 @@ fn start_listening(jvm: &Jvm, socket: &Path) -> Result<(), Failure> {
         refuse_stopped(jvm)?;
         kill_process(pid, Signal::QUIT).map_err(io::Error::from).map_err(failed("SIGQUIT"))?;
     }
-    wait_for(jvm, &format!("it is stopped, or runs with {DISABLE_ATTACH}"), || {
-        fs::symlink_metadata(socket).is_ok()
-    })
+    let listens = || fs::symlink_metadata(socket).is_ok();
+    wait_for(jvm, &format!("it hangs, or runs with {DISABLE_ATTACH}"), || {
+        listens() || stays_stopped(jvm)
+    })?;
+    // It may have been stopped just after the signal.
+    if listens() { Ok(()) } else { Err(STOPPED.into()) }
 }
 
 /// Whether a JVM is stopped, and not for a moment only, as by a tracer.
@@ -187,13 +192,7 @@ fn stays_stopped(jvm: &Jvm) -> bool {
 /// # Errors
 /// The JVM is stopped: it would not answer, and attach when it goes on, after this command has given up.
 fn refuse_stopped(jvm: &Jvm) -> Result<(), Failure> {
-    match stays_stopped(jvm) {
-        true => Err(
-            "the JVM is stopped (SIGSTOP, a debugger or a paused container); let it go on first"
-                .into(),
-        ),
-        false => Ok(()),
-    }
+    if stays_stopped(jvm) { Err(STOPPED.into()) } else { Ok(()) }
 }
 
 /// Waits until something is true of a JVM, which may have only just begun.
