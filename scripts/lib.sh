@@ -11,12 +11,16 @@ fail() {
     exit 1
 }
 
-# Installs a Debian package, as root on Debian.
+# Installs a Debian package, as root on Debian. Scripts that run at once do so one after the other.
 install_package() {
     [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1 || return 1
     say "installing the Debian package $1"
     export DEBIAN_FRONTEND=noninteractive
-    { apt-get install -y -qq "$1" || { apt-get update -qq && apt-get install -y -qq "$1"; }; } >/dev/null
+    mkdir -p target
+    (
+        flock 9
+        apt-get install -y -qq "$1" || { apt-get update -qq && apt-get install -y -qq "$1"; }
+    ) 9>target/packages.lock >/dev/null
 }
 
 # ensure COMMAND PACKAGE: the command is there, or can be installed.

@@ -25,24 +25,7 @@ ensure_jdk
 has_nextest=yes
 ensure_tool cargo-nextest || has_nextest=
 [ -n "$has_nextest" ] || [ -z "$full" ] || fail "--full needs cargo-nextest"
-scripts/jdks.sh ${full:+--all}
-scripts/libraries.sh
-if [ -n "$full" ]; then
-    # test-classes/tests/sql_servers.rs starts these servers.
-    compgen -G '/usr/lib/postgresql/*/bin/postgres' >/dev/null || install_package postgresql ||
-        say "PostgreSQL is missing: install the Debian package postgresql"
-    ensure mariadb-install-db mariadb-server || true
-    # test-classes/tests/skywalking.rs starts these, and makes certificates.
-    ensure openssl openssl || true
-    scripts/oap.sh --install
-    scripts/kafka.sh --install
-    # test-classes/tests/release.rs unpacks and runs these.
-    scripts/release.sh
-    scripts/arm64.sh
-fi
-# test-classes/tests/startup.rs runs a JVM under it.
-ensure strace strace || true
-scripts/browser.sh || echo "WARNING: there is no browser, so the report's pages are not tried in one."
+scripts/setup.sh ${full:+--full}
 
 echo "Java runtimes that were found (TEST_JDKS=${TEST_JDKS:-}):"
 homes=$(java_homes)
