@@ -20,6 +20,7 @@ public final class Chaos {
     private static final AtomicLong DONE = new AtomicLong();
     private static volatile boolean isOver;
     private static volatile Throwable wrong;
+    private static int loaders;
 
     private Chaos() {}
 
@@ -130,6 +131,11 @@ public final class Chaos {
                 sum += shape.corners(i) & 1;
             }
             check(sum == 10_000);
+        }
+        // Classes are not unloaded as long as there is enough memory.
+        loaders++;
+        if (loaders % 500 == 0) {
+            System.gc();
         }
     }
 
