@@ -4,14 +4,16 @@
 //! log's files (`log_format`) and answers.
 //!
 //! ```text
-//! agent          the JVM's callbacks
-//! java_agent     the calls of the Java class in tprofiler-agent.jar
-//!   agent_thread the agent thread: begins a run, and ends it at a detach
-//!   instrument   instruments classes, and restores them
-//!   class_hook   which classes are instrumented; the rewriter inserts the probes
-//!   probe_natives  the probe's entry from Java -> probe -> a thread's stack, method statistics and ring
-//!   agent loop   on the agent thread: start, stop, and the recorder, which drains and writes
-//!   control      TCP clients, which ask the agent thread
+//! agent, java_agent  callbacks of the JVM, and calls of the Java class in tprofiler-agent.jar
+//! options            what the agent is to do
+//! session            the agent thread: begins a run, carries out requests in its loop, ends the run at a detach
+//! control            TCP clients, which send requests to that thread (`request`)
+//! instrument         which classes get probes, and gives them back without
+//! probe_natives      the entry of probes from Java -> probe: a thread's shadow stack, method statistics and ring
+//! sampling, locks, allocations, exceptions, statements, traces   what is recorded beside calls
+//! drain              takes all of it from threads, on the agent thread -> log: files
+//! overhead           decides which methods are throttled
+//! jvm, hotspot, sys  calls of the JVM, its internals, and the system's calls
 //! ```
 //! Begin to read at `agent`, then `session::agent_thread`. `docs/architecture.md` describes how they work together. The
 //! probe can run wherever Java code runs: after a thread's first call it never uses the allocator, waits, or calls the

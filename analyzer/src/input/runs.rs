@@ -457,7 +457,7 @@ mod tests {
     }
 
     #[test]
-    fn copies_of_a_run_are_said() {
+    fn copies_of_a_run_are_reported() {
         let logs = logs(&["a", "b"]);
         for run in ["a", "b"] {
             let about = Run { format_version: 1, start_ns: 7, ..Run::default() };

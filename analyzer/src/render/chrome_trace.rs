@@ -21,7 +21,7 @@ use crate::input::progress::Progress;
 use crate::input::runs::RunInput;
 use crate::options::Options;
 use crate::run::names::Names;
-use crate::run::records::{RecordFilter, read_records};
+use crate::run::recorded_calls::{RecordFilter, read_records};
 use crate::run::selection::Selection;
 use crate::stats::method::Method;
 

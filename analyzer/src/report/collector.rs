@@ -34,7 +34,6 @@ use crate::report::{
     CallPaths, EventReports, MethodTables, ReadSummary, Report, SampleReport, UnfinishedReport,
 };
 use crate::run::allocations::read_allocations;
-use crate::run::counts::Counts;
 use crate::run::cpu_samples::read_samples;
 use crate::run::cut_short::CutInRun;
 use crate::run::data::{ReportNames, RunData, UnfinishedCall};
@@ -44,6 +43,7 @@ use crate::run::lock_waits::read_locks;
 use crate::run::muted::MutedInRun;
 use crate::run::nearest_names::Nearest;
 use crate::run::postponed::PostponedInRun;
+use crate::run::read_counts::Counts;
 use crate::run::selection::Selection;
 use crate::run::sql::read_sql;
 use crate::run::throttled::ThrottledInRun;

@@ -16,10 +16,10 @@ use crate::report::locks::LockReport;
 use crate::report::missing::Missing;
 use crate::report::sql::SqlReport;
 use crate::report::states::StateReport;
-use crate::run::counts::Counts;
 use crate::run::losses::ProbeCost;
 use crate::run::nearest_names::Nearest;
 use crate::run::old_counts::OldCounts;
+use crate::run::read_counts::Counts;
 use crate::run::selection::{RecordsBecause, Selection};
 use crate::run::window::Touched;
 
@@ -395,7 +395,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_share_of_probes_is_told_where_it_is_known() {
+    fn the_share_of_probes_is_reported_where_it_is_known() {
         let share = |probe_ns, cpu_ns, jvms| {
             probe_share(&ProbeCost { probe_ns, cpu_ns, ..ProbeCost::default() }, jvms)
                 .map(|share| share.note)

@@ -1,5 +1,14 @@
 //! Turns what was read into a report: sorted methods, unfinished calls, what was read and what is missing. The output
 //! formats render a [`Report`] and decide nothing about it.
+//!
+//! ```text
+//! collector      collects each run's sums, and makes the report
+//! groups, group_names, selected                  methods by group
+//! cpu, states, off_cpu                           samples
+//! overview, slowest, slow_tree, spans            what happened when, and the slowest calls as trees
+//! locks, sql, allocations, exceptions, traces    events
+//! missing, not_counted, explanations             what figures lack, and why
+//! ```
 
 pub mod allocations;
 pub mod collector;
@@ -38,8 +47,8 @@ use crate::report::slowest::SlowCall;
 use crate::report::sql::SqlReport;
 use crate::report::states::StateReport;
 use crate::report::traces::TraceReport;
-use crate::run::counts::Counts;
 use crate::run::data::UnfinishedCall;
+use crate::run::read_counts::Counts;
 use crate::stats::call_tree::CallTree;
 use crate::stats::method::{Method, Source};
 use crate::stats::sampled_stacks::SampledStacks;

@@ -25,7 +25,7 @@ use crate::input::runs::RunInput;
 use crate::report::slow_tree::{OpenTree, add_events};
 use crate::report::spans::end;
 use crate::run::names::Names;
-use crate::run::records::{RecordFilter, read_records};
+use crate::run::recorded_calls::{RecordFilter, read_records};
 use crate::run::selection::Selection;
 use crate::stats::call_tree::{CallTree, Frame};
 use crate::stats::method::{Callers, Method};

@@ -1,6 +1,6 @@
 //! What the end of a run's files lacks: the JVM was killed, or a file was cut.
 
-use crate::run::counts::Counts;
+use crate::run::read_counts::Counts;
 use crate::run::recorded_time::RecordedTime;
 use crate::run::selection::Selection;
 

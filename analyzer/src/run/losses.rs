@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn raised_thresholds_are_told_with_their_times() {
+    fn raised_thresholds_are_reported_with_their_times() {
         let mut thresholds = Thresholds::default();
         for (at, ns) in [(0, 0), (10, 0), (20, 2), (30, 4), (40, 0), (50, 0), (60, 8), (70, 8)] {
             thresholds.add(&row(at, counter::THRESHOLD_NS, 3));

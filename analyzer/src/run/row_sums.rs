@@ -10,8 +10,8 @@ use log_format::rows::{CallRow, Exit, StatsRow};
 
 use crate::input::parallel::RowWorker;
 use crate::options::time_range::TimeRange;
-use crate::run::counts::Counts;
 use crate::run::names::Names;
+use crate::run::read_counts::Counts;
 use crate::run::recorded_time::RecordedTime;
 use crate::run::selection::Selection;
 use crate::run::unfinished_calls::KnownKeys;

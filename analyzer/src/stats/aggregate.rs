@@ -527,7 +527,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_of_one_bucket_are_told_by_their_average() {
+    fn calls_of_one_bucket_are_distinguished_by_their_average() {
         let of = |durations: &[u64]| {
             let mut figures = Figures::default();
             for ns in durations {

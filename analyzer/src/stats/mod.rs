@@ -1,4 +1,13 @@
-//! Sums over calls, and the types of their keys. This module does not know about files.
+//! Sums over calls and events, and the types of their keys. This module knows neither files nor formats: `run` fills sums,
+//! `report` reads them.
+//!
+//! ```text
+//! aggregate, by_minute, overview_sums, last_hours   calls by group and method, and over time
+//! call_tree, stacks, sampled_stacks                 trees and stacks
+//! slow_calls, longest, sketch                       the slowest, and percentiles
+//! lock_sums, sql_sums, exception_sums, allocation_sums, trace_sums, group_sums   events
+//! allocated_calls, thread_dumps, method, id_map     the rest
+//! ```
 
 pub mod aggregate;
 pub mod allocated_calls;

@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_within_others_are_told() {
+    fn calls_within_others_are_reported() {
         let mut slowest = SlowestByThread::default();
         // Rows come in the order of their ends.
         for (start, total) in [(10, 20), (10, 30), (5, 100), (200, 7), (200, 7)] {

@@ -40,7 +40,7 @@ pub(crate) fn dropped() -> u64 {
 #[derive(Debug)]
 pub(crate) struct Allocation {
     /// When it was allocated, in ticks.
-    pub at: u64,
+    pub at_ticks: u64,
     /// The kernel's number of the thread.
     pub os_id: OsThreadId,
     pub virtual_thread: Option<JavaThreadId>,
@@ -155,14 +155,14 @@ pub(crate) unsafe fn sampled(
     if jni.raw().addr() == AGENT.load(Ordering::Relaxed) {
         return;
     }
-    let at = clock::ticks();
+    let at_ticks = clock::ticks();
     // SAFETY: the caller guarantees the references.
     let is_kept =
-        unsafe { add(jvmti, jni, java_thread, thread, class, at, weight(size, interval)) };
+        unsafe { add(jvmti, jni, java_thread, thread, class, at_ticks, weight(size, interval)) };
     if !is_kept {
         DROPPED.fetch_add(1, Ordering::Relaxed);
     }
-    COST.fetch_add(clock::ticks().saturating_sub(at).min(MOST_TICKS), Ordering::Relaxed);
+    COST.fetch_add(clock::ticks().saturating_sub(at_ticks).min(MOST_TICKS), Ordering::Relaxed);
 }
 
 /// How many objects of this size a sample stands for, and how many bytes: the JVM's sampling points are a Poisson
@@ -181,7 +181,7 @@ unsafe fn add(
     java_thread: usize,
     thread: jni::jthread,
     class: jni::jclass,
-    at: u64,
+    at_ticks: u64,
     (objects, bytes): (f64, f64),
 ) -> bool {
     if queue().len() >= MOST {
@@ -193,7 +193,7 @@ unsafe fn add(
     let Some(stack) = OwnStack::read(java_thread, virtual_thread) else { return false };
     let size = size_of::<Allocation>() + stack.bytes();
     let os_id = os_id();
-    let allocation = Allocation { at, os_id, virtual_thread, class, objects, bytes, stack };
+    let allocation = Allocation { at_ticks, os_id, virtual_thread, class, objects, bytes, stack };
     let mut queue = queue();
     let has_room = queue.len() < MOST && queue.try_reserve(1).is_ok() && MEMORY.take(size);
     if has_room {

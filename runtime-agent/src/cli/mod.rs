@@ -1,5 +1,13 @@
 //! The `tprofiler` command: sends one request to an agent and prints its answer, attaches an agent to a running JVM,
-//! or detaches it.
+//! or detaches it. It shares no state with an agent: it is another process.
+//!
+//! ```text
+//! target, connection, listening    finds the agent of a command, and talks to it
+//! attach, hotspot, trigger, jvm    attaches, by HotSpot's protocol; the JVMs of this machine
+//! profile, task, beside            one-shot sessions, profile tasks, `analyze` and `skywalking`
+//! endpoints, run_agent             for other programs of this project
+//! values, bounded, notice, failure checks, time limits, messages
+//! ```
 
 mod attach;
 mod beside;

@@ -6,7 +6,7 @@ use log_format::rows::{AllocationRow, counter};
 use crate::allocations::{self, Allocation};
 use crate::drain::hot_sums::HotSums;
 use crate::drain::samples::{Context, Samples};
-use crate::drain::seconds::{SampleCounter, SampleCounts, Seconds};
+use crate::drain::second_sums::{SampleCounter, SampleCounts, Seconds};
 use crate::jvm::class_names::{self, ClassNumber};
 use crate::log::run_log::Now;
 use crate::sampling::sampler::Sampler;
@@ -70,8 +70,9 @@ impl Allocations {
         sampler: &mut Sampler<'_>,
         context: &mut Context<'_>,
     ) -> (u64, ThreadId) {
-        let Allocation { at, os_id, virtual_thread, class, objects, bytes, stack } = allocation;
-        let at_ns = context.anchors.unix_ns(*at);
+        let Allocation { at_ticks, os_id, virtual_thread, class, objects, bytes, stack } =
+            allocation;
+        let at_ns = context.anchors.unix_ns(*at_ticks);
         let parts = [objects * OBJECT_PARTS as f64, *bytes].map(|of| as_u64(of.round()));
         let [of_objects, of_bytes] = parts.map(u64::cast_signed);
         self.hot.add(*class, of_objects, of_bytes);

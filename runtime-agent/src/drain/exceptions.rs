@@ -173,13 +173,13 @@ pub(super) fn row(
     sampler: &mut Sampler<'_>,
     context: &mut Context<'_>,
 ) -> ExceptionExampleRow {
-    let Example { at, os_id, virtual_thread, class, message, stack } = example;
+    let Example { at_ticks, os_id, virtual_thread, class, message, stack } = example;
     let thread: ThreadId = match virtual_thread {
         Some(number) => (context.virtual_thread)(number.get()),
         None => samples.thread(os_id, true, sampler, context),
     };
     ExceptionExampleRow {
-        start_ns: context.anchors.unix_ns(at),
+        start_ns: context.anchors.unix_ns(at_ticks),
         thread,
         class: exceptions::name(class),
         message,

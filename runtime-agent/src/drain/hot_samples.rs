@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_minute_is_told_from_the_run() {
+    fn the_last_minute_is_distinguished_from_the_run() {
         let at = |second: u64| Now { unix_ns: second, monotonic_ns: second * 1_000_000_000 };
         let name = |method: &str| {
             Arc::new(SampledName {

@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_minute_is_told_from_the_run() {
+    fn the_last_minute_is_distinguished_from_the_run() {
         let at = |second: u64| Now { unix_ns: second, monotonic_ns: second * 1_000_000_000 };
         let mut hot = HotSums::new(at(0));
         for second in 0..200 {

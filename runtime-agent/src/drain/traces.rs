@@ -4,7 +4,7 @@ use log_format::ids::{MethodId, SampledStackId, StackId, ThreadId};
 use log_format::rows::{TraceRow, counter};
 
 use crate::drain::samples::{Context, Samples};
-use crate::drain::seconds::{SampleCounter, SampleCounts, Seconds};
+use crate::drain::second_sums::{SampleCounter, SampleCounts, Seconds};
 use crate::sampling::sampler::Sampler;
 use crate::sys::clock;
 use crate::traces::{self, TracedCall};
@@ -48,8 +48,8 @@ impl Traces {
         let taken = traces::take();
         self.counter.take(taken.len());
         let add = |call| {
-            let TracedCall { at, os_id, virtual_thread, method, calls, stack } = call;
-            let at_ns = context.anchors.unix_ns(at);
+            let TracedCall { at_ticks, os_id, virtual_thread, method, calls, stack } = call;
+            let at_ns = context.anchors.unix_ns(at_ticks);
             let key = Key {
                 thread: match virtual_thread {
                     Some(number) => (context.virtual_thread)(number.get()),

@@ -28,7 +28,7 @@ const MOST_OF_MESSAGE: jni::jsize = 500;
 #[derive(Debug)]
 pub(crate) struct Example {
     /// When, in ticks.
-    pub at: u64,
+    pub at_ticks: u64,
     /// The kernel's number of the thread.
     pub os_id: OsThreadId,
     pub virtual_thread: Option<JavaThreadId>,
@@ -101,7 +101,14 @@ fn example(jni: &JniEnv, probe_id: ProbeId, class: ClassHash, message: String) -
     let (virtual_thread, mut stack) = OwnStack::read_in_probe(jni)?;
     stack.shadow.try_reserve_exact(1).ok()?;
     stack.shadow.push(probe_id.get());
-    Some(Example { at: clock::ticks(), os_id: os_id(), virtual_thread, class, message, stack })
+    Some(Example {
+        at_ticks: clock::ticks(),
+        os_id: os_id(),
+        virtual_thread,
+        class,
+        message,
+        stack,
+    })
 }
 
 fn push(example: Example) -> bool {

@@ -1,4 +1,13 @@
-//! The files of a run: where they are, how much they may take, and when they are deleted.
+//! The files of a run: where they are, how much they may take, and when they are deleted. Only the agent thread writes, and
+//! [`compress`] on a thread of its own; a full or hanging disk delays neither the program nor its probes.
+//!
+//! ```text
+//! run_log      the run: begins hours, and writes rows where they belong
+//! part_files   the files of a part of an hour; sampled_row, table_file: what they have
+//! budget       how much may be written in an hour
+//! compress     compresses closed hours, and deletes what retention says
+//! folder       opens all of it relative to a descriptor, and follows no links
+//! ```
 
 pub(crate) mod budget;
 pub(crate) mod compress;

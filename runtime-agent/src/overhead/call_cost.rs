@@ -5,7 +5,7 @@
 //! Lucene, and their throughput 29.8 and 22.9.
 
 use super::period::{Period, as_f64};
-use crate::drain::sums::SampledProbes;
+use crate::drain::run_sums::SampledProbes;
 
 /// Before samples say it. H2 and Lucene with all methods measured: 75 to 95 ns where the loop says 25.
 const ASSUMED: f64 = 3.0;

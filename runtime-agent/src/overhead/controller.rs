@@ -12,7 +12,7 @@ use log_format::ids::MethodId;
 use crate::allocations;
 use crate::drain::hot_methods::Recent;
 use crate::drain::recorder::Recorder;
-use crate::drain::sums::SampledProbes;
+use crate::drain::run_sums::SampledProbes;
 use crate::error::JvmError;
 use crate::instrument::guards::{ClosedReason, Guards};
 use crate::instrument::methods::{Method, Methods};

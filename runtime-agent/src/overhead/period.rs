@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use log_format::ids::MethodId;
 
 use crate::drain::hot_methods::Recent;
-use crate::drain::sums::SampledProbes;
+use crate::drain::run_sums::SampledProbes;
 pub(super) use crate::sys::clock::as_f64;
 use crate::sys::clock::{self, as_u64};
 use crate::sys::run_delay::Delay;

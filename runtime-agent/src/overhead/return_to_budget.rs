@@ -5,7 +5,7 @@ use log_format::ids::MethodId;
 
 use super::period::{SECOND_NS, as_f64};
 use super::{NEEDED, Overhead, Throttled};
-use crate::drain::waited::Waits;
+use crate::drain::method_waits::Waits;
 
 /// How long a method waits before it comes back; twice as long each time.
 const FIRST_WAIT_NS: u64 = 60 * SECOND_NS;

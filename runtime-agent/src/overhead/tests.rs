@@ -3,8 +3,8 @@
 use log_format::ids::MethodId;
 
 use super::*;
-use crate::drain::sums::SampledProbes;
-use crate::drain::waited::Waits;
+use crate::drain::method_waits::Waits;
+use crate::drain::run_sums::SampledProbes;
 use crate::sys::run_delay::Delay;
 
 const S: u64 = SECOND_NS;

@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn over_the_cap_the_needed_interval_is_told() {
+    fn over_the_cap_the_needed_interval_is_reported() {
         // 10 us each millisecond are 1%.
         assert_eq!(needed(Some(CpuShare::from_millionths(10_000)), 999), None);
         assert_eq!(needed(Some(CpuShare::from_millionths(10_000)), 1_001), Some(1_000_000));

@@ -26,7 +26,7 @@ const MOST_TICKS: u64 = 1 << 18;
 #[derive(Debug)]
 pub(crate) struct TracedCall {
     /// When, in ticks.
-    pub at: u64,
+    pub at_ticks: u64,
     /// The kernel's number of the thread.
     pub os_id: OsThreadId,
     pub virtual_thread: Option<JavaThreadId>,
@@ -86,10 +86,10 @@ pub(crate) unsafe fn started(env: *mut jni::JNIEnv, probe_id: ProbeId, calls: u6
     if !IS_ON.load(Ordering::Relaxed) {
         return;
     }
-    let at = clock::ticks();
+    let at_ticks = clock::ticks();
     let add = || {
         // SAFETY: the caller guarantees the environment.
-        add(&unsafe { JniEnv::from_raw(env) }, at, probe_id.method(), calls)
+        add(&unsafe { JniEnv::from_raw(env) }, at_ticks, probe_id.method(), calls)
     };
     let has_room = WAITING.fetch_add(1, Ordering::Relaxed) < MOST;
     // A panic must not reach the JVM.
@@ -102,13 +102,13 @@ pub(crate) unsafe fn started(env: *mut jni::JNIEnv, probe_id: ProbeId, calls: u6
         WAITING.fetch_sub(1, Ordering::Relaxed);
         DROPPED.fetch_add(1, Ordering::Relaxed);
     }
-    COST.fetch_add(clock::ticks().saturating_sub(at).min(MOST_TICKS), Ordering::Relaxed);
+    COST.fetch_add(clock::ticks().saturating_sub(at_ticks).min(MOST_TICKS), Ordering::Relaxed);
     probe::begin_again(probe_id);
 }
 
-fn add(jni: &JniEnv, at: u64, method: MethodId, calls: u64) -> bool {
+fn add(jni: &JniEnv, at_ticks: u64, method: MethodId, calls: u64) -> bool {
     let Some((virtual_thread, stack)) = OwnStack::read_in_probe(jni) else { return false };
-    let call = TracedCall { at, os_id: os_id(), virtual_thread, method, calls, stack };
+    let call = TracedCall { at_ticks, os_id: os_id(), virtual_thread, method, calls, stack };
     let bytes = size_of::<TracedCall>() + call.stack.bytes();
     let mut queue = queue();
     let has_room = queue.try_reserve(1).is_ok() && MEMORY.take(bytes);

@@ -39,7 +39,7 @@ use crate::run::cpu_samples::{SampleNames, each_sample, has_samples, is_sample};
 use crate::run::exceptions::{each_example, has_examples};
 use crate::run::lock_waits::{each_lock_wait, has_lock_waits};
 use crate::run::names::{NamedThread, Names};
-use crate::run::records::{RecordFilter, read_records};
+use crate::run::recorded_calls::{RecordFilter, read_records};
 use crate::run::selection::Selection;
 use crate::stats::method::Method;
 use crate::stats::sampled_stacks::is_part_of_caller;

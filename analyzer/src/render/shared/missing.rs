@@ -498,7 +498,7 @@ mod tests {
     use crate::run::throttled::ThrottledMethod;
 
     #[test]
-    fn only_what_was_lost_is_said() {
+    fn only_what_was_lost_is_reported() {
         assert_eq!(lost(&Missing::default(), &Zone::default()), Vec::<String>::new());
         let log = LogLosses { recorded_calls_dropped: 1_200, io_errors: 1, ..LogLosses::default() };
         let losses = Losses { log, ..Losses::default() };
@@ -512,7 +512,7 @@ mod tests {
     }
 
     #[test]
-    fn raised_thresholds_are_told_up_to_a_number() {
+    fn raised_thresholds_are_reported_up_to_a_number() {
         let time = |to_ns| Raised { from_ns: 60_000_000_000, to_ns, highest_ns: 4_000_000 };
         let times = vec![time(Some(120_000_000_000)), time(None), time(None), time(None)];
         let raised = vec![RaisedInRun { run: "r".into(), base_ns: 1_000_000, times }];

@@ -8,10 +8,10 @@ use log_format::rows::{ExceptionExampleRow, LockWaitRow, SlowSqlRow};
 
 use super::Recorder;
 use super::sampled_bytes::SampledBytes;
+use crate::drain::method_waits::Waits;
 use crate::drain::registry::Registry;
+use crate::drain::run_sums::SampledProbes;
 use crate::drain::samples::{Context, EventCounts, SamplingFigures};
-use crate::drain::sums::SampledProbes;
-use crate::drain::waited::Waits;
 use crate::drain::{self, lock_waits};
 use crate::exceptions;
 use crate::locks;
