@@ -382,6 +382,10 @@ fn expect_hints(jdk: &Jdk, port: u16) {
             "no class with probes has methods that programs.Phases$Wrok.middle names; nearest: \
              programs.Phases$Work.middle",
         ),
+        (
+            "Phases$Work.midle",
+            "no class with probes has methods that Phases$Work.midle names; nearest: Phases$Work.middle",
+        ),
         ("**.nothing", "no class with probes has methods that **.nothing names"),
         ("programs.Phases$Work.midle", "programs.Phases$Work has no method midle; nearest: middle"),
     ] {

@@ -84,6 +84,24 @@ fn calls_in_virtual_threads_have_their_stacks() {
     }
 }
 
+/// What names no method of a class with probes, or has no package, is refused.
+fn expect_mistakes_refused(jdk: &Jdk, port: u16) {
+    for (command, more) in [("trace", ""), ("mute", ""), ("threshold", ":5ms")] {
+        let all = format!(
+            "Traced.pay is the end of a name; {command} needs all of it, like programs.Traced.pay"
+        );
+        for (mistyped, why) in
+            [("programs.Traced.sell", "programs.Traced has no method sell"), ("Traced.pay", &all)]
+        {
+            let refused = tprofiler(port, &[command, &format!("{mistyped}{more}")]);
+            let line = error_line(&refused);
+            assert!(line.ends_with(&format!("{command}: {why}\n")), "{jdk}: {line}");
+        }
+    }
+    let status = tprofiler_json(port, &["status"]);
+    assert_eq!((&status["own_thresholds"], &status["methods_muted"]), (&json!([]), &json!(0)));
+}
+
 /// Also of methods that the overhead budget has throttled, and by threads that go on.
 #[test]
 fn commands_trace_and_untrace() {
@@ -119,16 +137,7 @@ fn commands_trace_and_untrace() {
         let last = samples();
         program.ask("100000");
         assert_eq!(samples(), last, "{jdk}");
-        for (mistyped, why) in [
-            ("programs.Traced.sell", "programs.Traced has no method sell"),
-            (
-                "Traced.pay",
-                "Traced.pay is the end of a name; trace needs all of it, like programs.Traced.pay",
-            ),
-        ] {
-            let refused = tprofiler(port, &["trace", mistyped]);
-            assert!(error_line(&refused).ends_with(&format!("trace: {why}\n")), "{refused:?}");
-        }
+        expect_mistakes_refused(jdk, port);
         // A class may come later.
         let nothing = tprofiler_json(port, &["trace", "programs.Later.sell"]);
         assert_eq!(

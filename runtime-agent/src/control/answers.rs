@@ -163,7 +163,8 @@ fn add_allocation_figures(answer: &mut Answer, sampling: &SamplingFigures) {
     answer.line("alloc", alloc_text(sampling.allocations.chosen_bytes));
     answer.value("alloc_bytes", sampling.allocations.chosen_bytes);
     if let Some(bytes) = sampling.allocations.interval_bytes {
-        answer.add("allocation interval bytes", bytes);
+        answer.line("allocation interval", human::bytes(bytes));
+        answer.value("allocation_interval_bytes", bytes);
     }
     answer.add("allocation samples", sampling.allocations.counts.samples);
     answer.add("allocation samples dropped", sampling.allocations.counts.dropped);
@@ -235,7 +236,7 @@ fn add_log(answer: &mut Answer, log: &LogFigures, names: bool) {
     answer.add("hours deleted", log.deleted_hours);
 }
 
-/// CPU time after which it is said how much of it samples cover.
+/// CPU time after which `status` says how much of it samples cover.
 const LEAST_CPU_NS: u64 = 1_000_000_000;
 
 #[allow(clippy::cast_precision_loss)] // Nanoseconds of some years are exact.

@@ -32,7 +32,7 @@ pub(crate) struct MethodStates {
     pub more_others: usize,
     /// Classes that could not be retransformed yet.
     pub postponed: Vec<Postponed>,
-    /// If nothing has the pattern's name: names of classes and methods that are like it, simple ones if it is simple.
+    /// If nothing has the pattern's name: names of classes and methods that are like it, as much of their ends as it has.
     pub nearest: Vec<String>,
     /// If the pattern is a class of which something is known and no method of it: instrumented methods with similar
     /// names.
@@ -69,13 +69,17 @@ impl MethodStates {
         let dots = |name: &str| name.matches('.').count();
         let last_part = wanted.rsplit('.').next().unwrap_or_default();
         let mut names = BTreeSet::new();
+        // As much of the end of a name as is wanted.
+        let end_of = |name: &str| {
+            let end = name.rmatch_indices('.').nth(dots(wanted)).map_or(0, |(dot, _)| dot + 1);
+            name.get(end..).unwrap_or_default().to_owned()
+        };
         of.methods.for_each(between, |_, Method { class, name, .. }| {
-            let (class, method) = if dots(wanted) == 0 {
-                let class = class.name.rsplit(['.', '$']).next().unwrap_or_default();
-                (class.to_owned(), name.clone())
-            } else {
-                (class.name.clone(), format!("{}.{name}", class.name))
-            };
+            let mut class_name = class.name.as_str();
+            if dots(wanted) == 0 {
+                class_name = class_name.rsplit('$').next().unwrap_or_default();
+            }
+            let (class, method) = (end_of(class_name), end_of(&format!("{}.{name}", class.name)));
             let is_near = |name: &String| {
                 let is_like = dots(name) == dots(wanted) && how_near(wanted, name) > 0;
                 is_like && name.rsplit('.').next().is_some_and(|last| how_near(last_part, last) > 0)

@@ -208,11 +208,7 @@ impl<'j> AgentLoop<'j> {
             Request::Stop => self.stop_and_flush()?,
             Request::Flush => self.flush()?,
             Request::Status => {}
-            Request::Threshold(of, threshold) => {
-                let named = self.recorder.set_threshold(of.clone(), units::as_ns(threshold))?;
-                let hint = of.zip(named).and_then(|(of, named)| names_nothing(&of, named));
-                hints = Some(hint.into_iter().collect());
-            }
+            Request::Threshold(of, threshold) => hints = Some(self.set_threshold(of, threshold)?),
             Request::Top(of) => found = self.top(of)?,
             Request::InFlight(least) => {
                 let threads = self.sampler.as_ref().and_then(Sampler::threads_now);
@@ -232,10 +228,7 @@ impl<'j> AgentLoop<'j> {
                 hints = Some(hint.into_iter().collect());
                 found = Found::Methods(states);
             }
-            Request::Mute(pattern, mutes) => {
-                let named = self.mute(&pattern, mutes)?;
-                hints = Some(names_nothing(&pattern, named).into_iter().collect());
-            }
+            Request::Mute(pattern, mutes) => hints = Some(self.mute(&pattern, mutes)?),
             Request::Overhead(budget) => {
                 let (cost, mut parts) = self.cost_control();
                 cost.set_budget(budget, &mut parts)?;
@@ -272,15 +265,31 @@ impl<'j> AgentLoop<'j> {
         Ok(self.recorder.flush()?)
     }
 
-    /// Mutes the methods that a pattern names, or unmutes them. Returns how many it names.
-    fn mute(&mut self, pattern: &Pattern, mutes: bool) -> Result<usize, Error> {
+    /// Sets the threshold of the methods that a pattern names, or of all others. Returns hints.
+    fn set_threshold(
+        &mut self,
+        of: Option<Pattern>,
+        threshold: Duration,
+    ) -> Result<Vec<String>, Error> {
+        if let Some(pattern) = &of {
+            self.refuse_mistake(pattern, "threshold")?;
+        }
+        let named = self.recorder.set_threshold(of.clone(), units::as_ns(threshold))?;
+        Ok(of.zip(named).and_then(|(of, named)| names_nothing(&of, named)).into_iter().collect())
+    }
+
+    /// Mutes the methods that a pattern names, or unmutes them. Returns hints.
+    fn mute(&mut self, pattern: &Pattern, mutes: bool) -> Result<Vec<String>, Error> {
+        if mutes {
+            self.refuse_mistake(pattern, "mute")?;
+        }
         let Self { guards, recorder, probe_class, jni, .. } = self;
         let round = || recorder.round();
         let named = guards.mute(pattern.clone(), mutes, probe_class, jni, round)?;
         self.classes.mutes_changed(&self.guards, || self.recorder.round());
         self.tasks.missing.was_muted = true;
         self.recorder.set_muted(self.guards.rules(), self.guards.muted_count());
-        Ok(named)
+        Ok(names_nothing(pattern, named).into_iter().collect())
     }
 
     /// The sampler, which a command needs.
@@ -291,10 +300,8 @@ impl<'j> AgentLoop<'j> {
     /// Traces one in so many calls of the methods that a pattern names; with 0, none. Returns hints.
     fn trace(&mut self, pattern: &Pattern, every: u64) -> Result<Vec<String>, Error> {
         self.sampler("trace")?;
-        if every > 0
-            && let Some(why) = self.why_mistaken(pattern, "trace")
-        {
-            return Err(Error::NamesNothing("trace", why));
+        if every > 0 {
+            self.refuse_mistake(pattern, "trace")?;
         }
         let named = self.methods.change_trace(pattern.clone(), every, || self.recorder.round())?;
         if self.methods.traces().iter().all(|own| own.value == 0) {
@@ -325,6 +332,13 @@ impl<'j> AgentLoop<'j> {
             (states, Some(hint)) => states.similar.is_some().then_some(hint),
             (states, None) => states.end_of_name(pattern, command).filter(|_| !has_package),
         }
+    }
+
+    /// # Errors
+    /// The pattern is a mistake.
+    fn refuse_mistake(&mut self, pattern: &Pattern, command: &'static str) -> Result<(), Error> {
+        let why = self.why_mistaken(pattern, command);
+        why.map_or(Ok(()), |why| Err(Error::NamesNothing(command, why)))
     }
 
     /// Prints which patterns of the options match nothing.
