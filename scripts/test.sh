@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Runs the tests, and fetches what they need first.
 #
-#   scripts/test.sh                                the fast lane: every crate, with the oldest Java runtime,
-#                                                  17 and the newest
+#   scripts/test.sh                                the fast lane: every crate, each test with the newest Java
+#                                                  runtime and with the oldest or 17
 #   scripts/test.sh -p test-classes --test attach  some tests: arguments go to `cargo nextest run`
 #   scripts/test.sh --full                         all of it: every runtime, soaks and fuzzing too; hours
 #
