@@ -269,7 +269,7 @@ fn a_comparison_has_allocations() {
 }
 
 #[test]
-fn dropped_samples_are_said() {
+fn dropped_samples_are_reported() {
     let logs = shop();
     let run = logs.run(RUN, "web07", 4242);
     run.rows(T14, &[counter(T14, name::ALLOCATION_SAMPLES_DROPPED, 7)]);

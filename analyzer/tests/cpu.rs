@@ -214,7 +214,7 @@ fn options_select_samples_and_rows() {
 }
 
 #[test]
-fn refused_timers_are_said_where_samples_are_shown() {
+fn refused_timers_are_reported_where_samples_are_shown() {
     let logs = shop();
     let run = logs.run(RUN, "web07", 4242);
     run.rows(T14, &[counter(T14, "timers_refused", 2), counter(T14 + MIN, "timers_refused", 1)]);

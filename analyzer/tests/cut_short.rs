@@ -32,7 +32,7 @@ fn run(logs: &Logs, seconds: u64) -> RunFolder {
 }
 
 #[test]
-fn a_killed_jvm_is_told_from_one_that_ended() {
+fn a_killed_jvm_is_distinguished_from_one_that_ended() {
     let logs = Logs::new();
     let whole = run(&logs, 10);
     let report = logs.analyze(&["logs"]).quiet();
@@ -89,7 +89,7 @@ fn recorded_calls_that_are_gone_are_counted() {
 
 /// Of the agent's own logs: other programs need not write counters.
 #[test]
-fn counters_that_are_gone_are_said() {
+fn counters_that_are_gone_are_reported() {
     let frozen = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/frozen/v1/before");
     let run = std::fs::read_dir(frozen).unwrap().next().unwrap().unwrap().path();
     let logs = Logs::new();

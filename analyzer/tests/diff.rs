@@ -310,7 +310,7 @@ fn what_was_measured_all_the_time_is_compared() {
 }
 
 #[test]
-fn if_no_method_is_comparable_the_way_out_is_said() {
+fn if_no_method_is_comparable_the_way_out_is_reported() {
     let logs = Logs::new();
     for side in ["before", "after"] {
         let run = run(&logs, &format!("{side}/run"), 1, 2);
@@ -430,7 +430,7 @@ fn what_cannot_be_compared_is_an_error_of_one_line() {
 }
 
 #[test]
-fn parts_that_cannot_be_read_are_said_and_methods_without_names_left_out() {
+fn parts_that_cannot_be_read_are_reported_and_methods_without_names_left_out() {
     let logs = shop();
     let run = RunFolder(logs.root().join("logs/after/20261120T140000Z-web07-2"));
     run.rows(T14, &[stats(T14, 77, 0, S, &[S])]);

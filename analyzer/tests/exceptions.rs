@@ -323,7 +323,7 @@ fn a_comparison_has_exceptions() {
 }
 
 #[test]
-fn lost_exceptions_and_dropped_examples_are_said() {
+fn lost_exceptions_and_dropped_examples_are_reported() {
     let logs = shop();
     let run = logs.run(RUN, "web07", 4242);
     let counters = [(name::EXCEPTIONS_LOST, 7), (name::EXCEPTION_EXAMPLES_DROPPED, 1)];

@@ -248,7 +248,7 @@ fn notes_are_at_the_end_if_they_are_asked_for() {
         assert!(unwrapped(notes).contains(note), "{note}:\n{notes}");
     }
     assert!(first_screen(&long).contains(" notes: see the end\n"), "{long}");
-    // Without figures that are wrong, only their number is said.
+    // Without figures that are wrong, only their number is shown.
     let harmless = Logs::new();
     let run = harmless.run("run", "web", 1);
     run.rows(T14, &[method(1, "C", "m", "()V")]).rows(T14, &[stats(T14, 1, 0, MS, &[MS])]);
@@ -284,7 +284,7 @@ fn what_is_too_long_for_the_top_does_not_hide_what_comes_after_it() {
 }
 
 #[test]
-fn what_names_nothing_is_said_and_near_names_too() {
+fn what_names_nothing_is_reported_and_near_names_too() {
     let logs = busy();
     let reason = "no calls in methods named by com.shop.Dispatchr: no method has such a name; near it: \
                   com.shop.Dispatcher. A pattern";

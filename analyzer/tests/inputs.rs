@@ -254,7 +254,7 @@ fn whatever_names_a_file_it_is_counted_once() {
 }
 
 #[test]
-fn sums_that_cannot_be_held_are_said() {
+fn sums_that_cannot_be_held_are_reported() {
     let logs = Logs::new();
     let run = one_run(&logs, "run", 1);
     run.rows(T14, &[StatsRow { self_ns: u64::MAX, ..stats(T14, 1, 0, 0, &[MS]) }]);

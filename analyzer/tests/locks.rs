@@ -315,7 +315,7 @@ fn a_comparison_has_lock_waits() {
 }
 
 #[test]
-fn dropped_waits_are_said() {
+fn dropped_waits_are_reported() {
     let logs = shop();
     logs.run(RUN, "web07", 4242).rows(T14, &[counter(T14, "lock_waits_dropped", 7)]);
     let text = logs.analyze(&["logs", "--notes"]).quiet();

@@ -465,7 +465,7 @@ fn a_recursion_adds_its_total_once_by_thread_too() {
 }
 
 #[test]
-fn by_thread_a_record_without_its_path_counts_in_full_and_it_is_said() {
+fn by_thread_a_record_without_its_path_counts_in_full_and_it_is_reported() {
     let logs = Logs::new();
     let run = logs.run("run", "web", 1);
     run.rows(T14, &[method(1, "C", "m", "()V")]).rows(T14, &[stack(1, 0, 0)]);
@@ -478,7 +478,7 @@ fn by_thread_a_record_without_its_path_counts_in_full_and_it_is_said() {
 }
 
 #[test]
-fn an_open_call_is_told_once_and_only_while_it_is_open() {
+fn an_open_call_is_reported_once_and_only_while_it_is_open() {
     let logs = Logs::new();
     let run = logs.run("run", "web", 1);
     let open = |start_ns, thread, ns| CallRow {
@@ -558,7 +558,7 @@ fn the_average_of_a_recursive_method_has_a_sign() {
 }
 
 #[test]
-fn overloads_are_told_apart() {
+fn overloads_are_distinguished() {
     let logs = Logs::new();
     let run = logs.run("run", "web", 1);
     run.rows(

@@ -437,7 +437,7 @@ fn tprofilers_log_of_slow_statements_is_written() {
 }
 
 #[test]
-fn lost_statements_are_said() {
+fn lost_statements_are_reported() {
     let logs = shop();
     let run = logs.run(RUN, "web07", 4242);
     run.rows(T14, &[counter(T14, name::SLOW_SQL_DROPPED, 7), counter(T14, name::SQL_LOST, 1)]);

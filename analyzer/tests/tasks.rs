@@ -528,7 +528,7 @@ fn options_without_an_effect_are_refused() {
 }
 
 #[test]
-fn what_had_no_probes_meanwhile_is_said() {
+fn what_had_no_probes_meanwhile_is_reported() {
     let logs = shop();
     let run = logs.run(RUN, "web07", 4242);
     let back = |at, method: &str| EventRow {

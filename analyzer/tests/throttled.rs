@@ -326,7 +326,7 @@ fn hours_and_charts_have_only_methods_that_were_measured_all_the_time() {
 }
 
 #[test]
-fn the_share_of_probes_in_the_first_ten_seconds_is_told_apart() {
+fn the_share_of_probes_in_the_first_ten_seconds_is_reported_apart() {
     let logs = Logs::new();
     let run = logs.run(RUN_A, "web07", 4242);
     let about = Run { format_version: 1, start_ns: T14 + 20 * S, ..Run::default() };

@@ -130,7 +130,7 @@ fn a_day_s_log_has_the_names_of_its_day() {
 }
 
 #[test]
-fn times_are_what_they_can_be_or_what_is_said() {
+fn times_are_what_they_can_be_or_what_is_given() {
     let logs = shop();
     let at = |unit: &str| csv(&logs, &["logs", "--tprofiler-unit", unit]);
     assert_eq!(rows(&at("ms")), IN_MS);

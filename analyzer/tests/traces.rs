@@ -141,7 +141,7 @@ fn a_comparison_has_callers_of_traced_methods() {
 }
 
 #[test]
-fn dropped_samples_are_said_and_logs_without_any_have_no_section() {
+fn dropped_samples_are_reported_and_logs_without_any_have_no_section() {
     let logs = sampled_shop::shop();
     assert!(!logs.analyze(&["logs"]).quiet().contains("Traced"));
     assert!(logs.analyze(&["logs", "--format", "json"]).json().get("traced").is_none());

@@ -110,7 +110,7 @@ fn states_have_their_time_and_methods() {
 }
 
 #[test]
-fn samples_of_states_can_be_selected_and_of_none_the_reason_is_said() {
+fn samples_of_states_can_be_selected_and_of_none_the_reason_is_reported() {
     let logs = waiting_shop();
     let states = |more: &[&str]| {
         let args = [&["logs", "--by", "state", "--format", "csv"], more].concat();

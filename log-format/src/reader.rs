@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_that_no_row_can_follow_is_said() {
+    fn a_header_that_no_row_can_follow_is_reported() {
         let problem = |text: &[u8]| TableReader::<StackRow, _>::new(text).unwrap().header_problem();
         assert_eq!(problem(b"id,parent,method\n"), None);
         assert_eq!(problem(b"id,weather,parent,weather,method\n"), None);

@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_said() {
+    fn what_cannot_be_read_is_reported() {
         assert!(read("{").unwrap_err().contains("run.json"));
         assert!(read(r#"{"host": "web07"}"#).unwrap_err().contains("format_version"));
         let newer = read(r#"{"format_version": 2}"#).unwrap_err();

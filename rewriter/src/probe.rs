@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn methods_of_statements_and_connections_are_told_by_name_and_descriptor() {
+    fn methods_of_statements_and_connections_are_recognized_by_name_and_descriptor() {
         use StatementMethod::{AddsText, ExecutesBatch, ExecutesPrepared, ExecutesText, Prepares};
         let of = StatementMethod::of;
         for (name, result) in [

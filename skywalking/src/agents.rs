@@ -72,7 +72,7 @@ async fn serve(options: Options) -> Result<(), Error> {
     Ok(())
 }
 
-/// What is said at the end.
+/// What is printed at the end.
 fn last_message(requests: usize, tasks: usize) -> String {
     let requests = match requests {
         0 => String::new(),

@@ -130,7 +130,7 @@ fn an_agent_that_came_with_the_jvm_goes_and_comes_too() {
 }
 
 #[test]
-fn what_cannot_be_done_is_said_in_one_line_and_harms_nobody() {
+fn what_cannot_be_done_is_reported_in_one_line_and_harms_nobody() {
     for jdk in jdks() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let mut program = phases(jdk, &[]);

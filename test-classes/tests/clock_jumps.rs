@@ -282,7 +282,7 @@ fn no_jump_is_counted_in_a_minute_under_load() {
 
 /// The kernel finds out while the JVM runs that the counter is unreliable.
 #[test]
-fn a_counter_that_the_kernel_drops_is_told_once() {
+fn a_counter_that_the_kernel_drops_is_reported_once() {
     let sources = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
     let jdk = jdks().last().expect("a JDK");
     let (folder, port) = (tempfile::tempdir().expect("a temporary folder"), free_port());

@@ -185,7 +185,7 @@ fn each_decision_is_logged() {
 }
 
 #[test]
-fn what_met_nothing_is_told_at_the_end() {
+fn what_met_nothing_is_reported_at_the_end() {
     for jdk in jdks() {
         let run = run(
             jdk,
@@ -221,7 +221,7 @@ fn what_met_nothing_is_told_at_the_end() {
 }
 
 #[test]
-fn what_met_nothing_is_told_after_half_a_minute() {
+fn what_met_nothing_is_reported_after_half_a_minute() {
     let jdk = jdks().last().expect("a JDK");
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (logs, stop) = (folder.path().join("logs"), folder.path().join("stop"));

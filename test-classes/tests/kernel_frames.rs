@@ -156,7 +156,7 @@ fn shown_everywhere(jdk: &Jdk, logs: &Path, profile: &Profile) {
 
 /// Timers say nothing of the kernel, and neither does it for other users.
 #[test]
-fn without_frames_of_the_kernel_the_reason_is_said() {
+fn without_frames_of_the_kernel_the_reason_is_reported() {
     let jdk = &jdks()[0];
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (_, profile, samples) = in_kernel(jdk, "ctimer", &folder.path().join("logs"));

@@ -189,7 +189,7 @@ fn many_waits_are_all_counted() {
     }
 }
 
-/// Where waits cost more than the cap, they are counted part of the time, and that is said.
+/// Where waits cost more than the cap, they are counted part of the time, and `status` says so.
 #[test]
 fn very_many_waits_keep_to_the_cap() {
     for jdk in ends_of_jdks() {

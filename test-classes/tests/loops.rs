@@ -519,7 +519,7 @@ fn profile_names_the_classes_that_it_does_not_measure() {
 
 /// With `retransform=off` no loaded class is instrumented, whatever its name, and the message says so.
 #[test]
-fn what_retransform_off_leaves_out_is_said() {
+fn what_retransform_off_leaves_out_is_reported() {
     let jdk = jdks().last().expect("a JDK");
     let logs = tempfile::tempdir().expect("a temporary folder");
     let loops = Loops::start_resting(Java::new(jdk));

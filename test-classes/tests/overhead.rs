@@ -224,7 +224,7 @@ fn beside_a_busy_program_the_budget_is_kept_to_as_well() {
 
 /// Even where distortion is worst, there is an estimate, and the distorted rows are marked.
 #[test]
-fn without_a_budget_the_cost_is_told_as_well() {
+fn without_a_budget_the_cost_is_reported_as_well() {
     for jdk in jdks() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let logs = folder.path().join("logs");

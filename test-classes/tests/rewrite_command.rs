@@ -315,7 +315,7 @@ fn a_rewritten_jar_runs_everywhere() {
 }
 
 #[test]
-fn kinds_are_told_whatever_the_case() {
+fn kinds_are_recognized_in_any_case() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (input, output) = (folder.path().join("IN.JAR"), folder.path().join("out"));
     jar(&input);
@@ -387,7 +387,7 @@ fn an_output_is_whole_or_not_there() {
 }
 
 #[test]
-fn wrong_input_is_said_in_one_line_and_nothing_is_harmed() {
+fn wrong_input_is_reported_in_one_line_and_nothing_is_harmed() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let at = |name: &str| folder.path().join(name);
     fs::write(at("not.jar"), "no zip at all").expect("a file");

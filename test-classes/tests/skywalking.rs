@@ -373,7 +373,7 @@ fn a_server_may_ask_for_a_token() {
     assert!(!said.contains(token), "{said}");
 }
 
-/// Each is said once, and the instance is there all the same.
+/// Each is reported once, and the instance is there all the same.
 #[test]
 #[ignore = "full lane: it starts a SkyWalking server"]
 fn a_server_without_profiling_is_not_asked_any_more() {
@@ -464,7 +464,7 @@ fn skywalking(arguments: &[&str]) -> Output {
 }
 
 #[test]
-fn what_cannot_begin_is_said_in_a_line() {
+fn what_cannot_begin_is_reported_in_a_line() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let bad = folder.path().join("endpoints");
     fs::write(&bad, "/a = a.B.c\n/api\n").expect("a file");

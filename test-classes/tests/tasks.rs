@@ -262,7 +262,7 @@ fn what_a_task_could_not_see_is_in_its_reason() {
     let cancelled = tprofiler_json(program.port, &["task", "--cancel=blind"]);
     let expected = "cancelled; recording was off for a time; methods were muted or unmuted";
     assert_eq!(cancelled["tasks"][0]["reason"], expected);
-    // Both are said of a new one.
+    // A new one has both.
     tprofiler_json(program.port, &["stop"]);
     tprofiler_json(program.port, &["mute", "programs.Endpoints.pay"]);
     let task = tprofiler_json(program.port, &["task", PAY, "--duration=1m"]);
@@ -287,7 +287,7 @@ fn requests_that_began_before_the_task_are_not_recorded() {
     assert_eq!(tasks[0].requests[0].thread, "main");
 }
 
-/// SkyWalking's checks, and what is said of rejected tasks.
+/// SkyWalking's checks, and what rejected tasks get as a reason.
 #[test]
 fn tasks_are_checked() {
     let jdk = jdks().first().expect("a JDK");

@@ -154,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn signature_files_are_told_from_others() {
+    fn signature_files_are_distinguished_from_others() {
         for name in ["META-INF/BCKEY.SF", "META-INF/bckey.dsa", "META-INF/A.EC", "META-INF/SIG-x"] {
             assert!(is_signature(name.as_bytes()), "{name}");
         }

@@ -242,7 +242,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_source_is_told_from_the_others() {
+    fn each_source_is_distinguished_from_the_others() {
         let all = [Source::None, Source::Busy, Source::Ended, Source::Timer(0), Source::Timer(7)];
         let events =
             [(0, 0), (1_048_576, 0), ((1 << 26) - 1, 0xffff_ffff_f000), (3, 0x7fff_f7fc_b000)];

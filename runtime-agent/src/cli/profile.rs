@@ -67,7 +67,7 @@ pub(super) fn profile(
     let output = arguments.output.as_deref();
     let report_of =
         |has_samples| output.map_or(Ok(&[][..]), |output: &Path| report_as(output, has_samples));
-    // A wrong name is said now.
+    // A wrong name is reported now.
     report_of(options.sampling.cpu.is_some())?;
     let attached = attach(&arguments.attach)?;
     // Read these now: after the JVM has ended nobody can.

@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_value_is_told_from_an_unknown_command() {
+    fn a_wrong_value_is_distinguished_from_an_unknown_command() {
         for (line, message) in [
             ("top 0", "top: '0' is neither a number from 1 to 1000 nor minute nor sql"),
             ("top hour", "top: 'hour' is neither a number from 1 to 1000 nor minute nor sql"),

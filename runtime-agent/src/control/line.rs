@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn both_dialects_are_told_apart() {
+    fn both_dialects_are_distinguished() {
         let ours = |text: &str| Next::Line(text.to_owned(), Dialect::Lines);
         let old = |text: &str| Next::Line(text.to_owned(), Dialect::TProfiler);
         let end = Next::End;

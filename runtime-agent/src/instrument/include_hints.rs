@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn the_nearest_names_are_told() {
+    fn the_nearest_names_are_reported() {
         let classes = [
             "java/lang/String",
             "com/sun/proxy/X",

@@ -195,7 +195,7 @@ impl Filters {
     pub(crate) fn excluded_loader(&self, loader: &str, class: Option<&str>) -> Option<&Pattern> {
         let is = |pattern: &&Pattern| {
             let names = |name: &str| names_class(pattern, name);
-            // Loaders of one class are told apart by a number.
+            // Loaders of one class are distinguished by a number.
             let of_class = loader.rsplit_once('#').map_or(loader, |(class, _)| class);
             names(of_class) || names(loader) || class.is_some_and(names)
         };

@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_told_from_values_as_java_does() {
+    fn keys_are_distinguished_from_values_as_java_does() {
         // Each as java.util.Properties reads it.
         for (text, key, value) in [
             ("a=b", "a", "b"),

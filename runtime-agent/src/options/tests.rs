@@ -100,7 +100,7 @@ fn filters_thresholds_and_times() {
 }
 
 #[test]
-fn what_needs_cpu_samples_is_said() {
+fn what_needs_cpu_samples_is_reported() {
     let warnings = |text: &str| parse(text).unwrap().warnings;
     assert!(warnings("trace=a.B,alloc=512k,sql=1ms,sql_literals=on").is_empty());
     assert_eq!(warnings("sql_literals=on"), ["sql_literals needs sql, which is off"]);

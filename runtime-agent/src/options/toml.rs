@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_with_its_line() {
+    fn what_is_wrong_is_reported_with_its_line() {
         for (text, message) in [
             ("port = \n", "t.toml:1: "),
             ("\n\nport 5", "t.toml:3: "),

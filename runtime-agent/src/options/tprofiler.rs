@@ -347,7 +347,7 @@ excludePackageStartsWith = com.shop.util;
     }
 
     #[test]
-    fn what_is_wrong_is_told_with_its_line() {
+    fn what_is_wrong_is_reported_with_its_line() {
         for (text, message) in [
             (
                 "\nstartProfTime=nine",

@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn a_servers_answer_is_told_from_a_lost_server() {
+    fn a_servers_answer_is_distinguished_from_a_lost_server() {
         assert!(is_answer(&Status::unimplemented("")));
         assert!(is_answer(&Status::unknown("no storage")));
         assert!(!is_answer(&Status::unavailable("")));

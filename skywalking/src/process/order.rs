@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_done_is_said() {
+    fn what_cannot_be_done_is_reported() {
         for (changed, message) in [
             (("TargetType", "NETWORK"), "NETWORK is not profiled here"),
             (
