@@ -4,7 +4,7 @@
 //! the methods are throttled that cost most for the least time measured in them: many calls, each about as long as
 //! its probes. A method whose slow calls are worth its probes is needed, and stays.
 //!
-//! [`waves`] decides when throttled methods are compiled out, and [`return_to_budget`] which ones are measured again.
+//! [`start_up`] is stricter while a program begins. [`waves`] decides when throttled methods are compiled out, and [`return_to_budget`] which ones are measured again.
 //! Nothing here retransforms a class: a running loop would stay slow for good.
 //!
 //! These are decisions only, without a clock or a JVM; [`controller`] carries them out.
@@ -14,6 +14,7 @@ mod call_cost;
 pub(crate) mod controller;
 mod period;
 mod return_to_budget;
+mod start_up;
 #[cfg(test)]
 mod tests;
 mod waves;
@@ -25,6 +26,7 @@ use log_format::ids::MethodId;
 use self::call_cost::CallCost;
 pub(crate) use self::period::Period;
 use self::period::{Cost, LEAST_CPU, SECOND_NS, as_f64, sum_ns};
+use self::start_up::StartUp;
 use self::waves::Waves;
 use crate::drain::events::Throttling;
 use crate::drain::hot_methods::Recent;
@@ -34,11 +36,6 @@ use crate::sys::clock::{self, as_u64};
 
 /// Share of the room that stays in use after an overrun: with all of it, the next overrun would come at once.
 const TARGET: f64 = 0.5;
-/// Share of the budget that stays in use in the first wave. A program that begins becomes up to 20 times as fast, and
-/// would overrun the budget again and again.
-const FIRST_TARGET: f64 = TARGET / 20.0;
-/// In the first wave, methods are interpreted, and take several times as long themselves.
-const INTERPRETED: f64 = 5.0;
 /// With so many throttled methods or fewer, those that would fit into the budget are not compiled out after the first
 /// wave, so they can come back. With more, their guards cost too much.
 const SMALL_PROGRAM: usize = 100;
@@ -108,6 +105,7 @@ pub(crate) struct Overhead {
     before: HashMap<MethodId, u32>,
     /// Measured methods that had slow calls.
     worth: HashMap<MethodId, Worth>,
+    start_up: StartUp,
     waves: Waves,
     /// CPU time of the last period, in nanoseconds a second, and how much more of it probes may cost.
     cpu_rate: f64,
@@ -127,6 +125,7 @@ impl Overhead {
             throttled: HashMap::new(),
             before: HashMap::new(),
             worth: HashMap::new(),
+            start_up: StartUp::default(),
             waves: Waves::default(),
             cpu_rate: 1.0,
             free_rate: 0.0,
@@ -152,7 +151,7 @@ impl Overhead {
 
     /// All methods are measured again after a long time, so what is throttled next is a first wave.
     pub(crate) fn begin_again(&mut self) {
-        self.waves = Waves::default();
+        (self.start_up, self.waves) = <(StartUp, Waves)>::default();
         self.before.values_mut().for_each(|times| *times = 0);
     }
 
@@ -212,7 +211,8 @@ impl Overhead {
 
     /// Whether the next period should be short.
     pub(crate) fn is_busy(&self, now_ns: u64) -> bool {
-        self.waves.is_busy(now_ns)
+        // There is a wave, or one is likely.
+        self.waves.is_going_on() || self.start_up.is_early(now_ns)
     }
 
     /// The methods to compile out now, if compiled code is to be discarded. They have ids below `end`.
@@ -225,7 +225,7 @@ impl Overhead {
         }
         let calls_per_s =
             guarded.iter().filter_map(|id| Some(self.throttled.get(id)?.why.calls_per_s));
-        if !self.waves.discards(now_ns, calls_per_s.sum()) {
+        if !self.waves.discards(now_ns, calls_per_s.sum(), &mut self.start_up) {
             return None;
         }
         self.set_compiled_out(&guarded, true);
@@ -235,14 +235,15 @@ impl Overhead {
     /// Judges a period: finds what the profiler cost in it, and returns the methods to throttle from now on. Those with
     /// ids below `end` can be compiled out.
     pub(crate) fn judge(&mut self, period: &Period, end: MethodId) -> Vec<(MethodId, Throttled)> {
-        self.waves.begin(period.now_ns - period.length_ns);
+        self.start_up.begin(period.now_ns - period.length_ns);
         let costs = self.measure(period);
         let Some(budget) = self.budget else { return Vec::new() };
         self.weigh(&costs, period.seconds());
-        let is_strict = self.waves.is_strict(period.now_ns, self.probes_share / budget.of_one());
-        let worth_it = budget.of_one() / if is_strict { INTERPRETED } else { 1.0 };
+        let share = budget.of_one();
+        let is_strict = self.start_up.is_strict(period.now_ns, self.probes_share / share);
+        let worth_it = if is_strict { StartUp::worth_it(share) } else { share };
         let (candidates, stays_ns) = self.candidates(costs, worth_it);
-        let budget_ns = budget.of_one() * period.budgeted_cpu_ns();
+        let budget_ns = share * period.budgeted_cpu_ns();
         // A pause is over, whatever is throttled for it.
         let room_ns = budget_ns - stays_ns - as_f64(period.own_ns);
         let room_ns = room_ns.max(LEAST_ROOM * budget_ns);
@@ -251,11 +252,12 @@ impl Overhead {
         if candidates_ns <= room_ns {
             return Vec::new();
         }
-        let target_ns = if is_strict { FIRST_TARGET * budget_ns } else { TARGET * room_ns };
+        let target_ns = if is_strict { StartUp::target_ns(budget_ns) } else { TARGET * room_ns };
         let mut throttled = self.throttle(candidates, target_ns, period);
         let can_go = throttled.iter().filter(|(id, _)| *id < end);
         let calls_per_s = can_go.map(|(_, left)| left.why.calls_per_s).sum();
-        let is_compiled_out = self.waves.add(period.now_ns, calls_per_s, is_strict);
+        self.start_up.add(is_strict);
+        let is_compiled_out = self.waves.add(period.now_ns, calls_per_s);
         for (id, left) in &mut throttled {
             left.is_compiled_out = is_compiled_out && *id < end;
         }
@@ -267,7 +269,7 @@ impl Overhead {
         let measured = period.methods.iter().filter(|(id, _)| !self.throttled.contains_key(*id));
         let measured: Vec<(&MethodId, &Recent)> = measured.collect();
         // What is interpreted yet says nothing about later.
-        if !self.waves.is_early(period.now_ns) {
+        if !self.start_up.is_early(period.now_ns) {
             let calls: u64 = measured.iter().map(|(_, did)| did.calls).sum();
             self.call_cost.add(as_f64(calls) * self.call_cost.pair_ns, period);
         }

@@ -11,6 +11,7 @@
 //! (`return_to_budget`).
 
 use super::period::SECOND_NS;
+use super::start_up::StartUp;
 
 /// A wave has ended when nothing has been throttled for so long, or after the longest time. Of H2, nearly all that ever
 /// is throttled is by then.
@@ -19,31 +20,16 @@ const LONGEST_NS: u64 = 20 * SECOND_NS;
 /// Methods with guards may be called so often a second in all. Guards of 131 methods of Lucene with 130,000 calls a
 /// second cost nothing that could be measured, those of 50 of H2 with over a million 7%, and a discard costs some seconds.
 const LEAST_CALLS_PER_S: u64 = 1_000_000;
-/// The same after a strict wave: the methods were counted while they were interpreted, and are called more often soon.
-const LEAST_STRICT_CALLS_PER_S: u64 = LEAST_CALLS_PER_S / 20;
 /// How long after a discard the next one may come; twice as long each time.
 const FIRST_WAIT_NS: u64 = 10 * SECOND_NS;
 const LONGEST_WAIT_NS: u64 = 3_600 * SECOND_NS;
 /// The JIT compiles discarded code again for so long.
 const COMPILED_NS: u64 = 10 * SECOND_NS;
-/// A wave often comes so soon after the beginning of recording. Methods that are not throttled before they are compiled
-/// cost more, so periods are short until then.
-const EARLY_NS: u64 = 10 * SECOND_NS;
-/// A program that gets its first load costs more than this many times the budget at once. One that has been compiled
-/// for long, and grows, does not.
-const FAR: f64 = 2.0;
-
 /// The current wave, and when compiled code was discarded.
 #[derive(Debug, Default)]
 pub(super) struct Waves {
-    /// When recording began.
-    began_ns: Option<u64>,
     /// When methods of this wave were first throttled, and last.
     throttled_ns: Option<(u64, u64)>,
-    /// The first wave is over.
-    has_ended: bool,
-    /// It is one of a program that is not compiled yet.
-    was_strict: bool,
     discards: u32,
     discarded_ns: u64,
     /// Calls a second of methods that were compiled out since then. Code that was compiled before that has their guards.
@@ -51,19 +37,9 @@ pub(super) struct Waves {
 }
 
 impl Waves {
-    /// Recording began then, unless that is known already.
-    pub(super) fn begin(&mut self, at_ns: u64) {
-        self.began_ns.get_or_insert(at_ns);
-    }
-
-    /// Whether recording began a short time ago.
-    pub(super) fn is_early(&self, now_ns: u64) -> bool {
-        self.began_ns.is_none_or(|began_ns| now_ns < began_ns + EARLY_NS)
-    }
-
-    /// Whether there is a wave, or one is likely.
-    pub(super) fn is_busy(&self, now_ns: u64) -> bool {
-        self.throttled_ns.is_some() || self.is_early(now_ns)
+    /// Whether there is a wave.
+    pub(super) fn is_going_on(&self) -> bool {
+        self.throttled_ns.is_some()
     }
 
     /// Whether compiled code has been discarded.
@@ -71,17 +47,9 @@ impl Waves {
         self.discards > 0
     }
 
-    /// Whether what is throttled now belongs to a program that is not compiled yet: in the first wave, if it comes early
-    /// or probes cost far more than the budget.
-    pub(super) fn is_strict(&self, now_ns: u64, times_budget: f64) -> bool {
-        let least = if self.is_early(now_ns) { 1.0 } else { FAR };
-        !self.has_ended && (self.was_strict || times_budget > least)
-    }
-
     /// Methods with so many calls a second were throttled. Returns whether code is being compiled again, so that they can
     /// be compiled out at once.
-    pub(super) fn add(&mut self, now_ns: u64, calls_per_s: u64, is_strict: bool) -> bool {
-        self.was_strict |= is_strict;
+    pub(super) fn add(&mut self, now_ns: u64, calls_per_s: u64) -> bool {
         let (_, last_ns) = self.throttled_ns.get_or_insert((now_ns, now_ns));
         *last_ns = now_ns;
         let is_late = self.discards > 0 && now_ns < self.discarded_ns + COMPILED_NS;
@@ -91,16 +59,20 @@ impl Waves {
 
     /// Whether throttled methods that have guards and so many calls a second are to be compiled out now, and compiled code
     /// discarded.
-    pub(super) fn discards(&mut self, now_ns: u64, calls_per_s: u64) -> bool {
+    pub(super) fn discards(
+        &mut self,
+        now_ns: u64,
+        calls_per_s: u64,
+        start_up: &mut StartUp,
+    ) -> bool {
         let is_over =
             |(first_ns, last_ns)| now_ns >= last_ns + QUIET_NS || now_ns >= first_ns + LONGEST_NS;
         if self.throttled_ns.is_some_and(is_over) {
             self.throttled_ns = None;
-            self.has_ended = true;
+            start_up.end();
         }
         let (least, wait_ns) = match self.discards {
-            0 if self.was_strict => (LEAST_STRICT_CALLS_PER_S, 0),
-            0 => (LEAST_CALLS_PER_S, 0),
+            0 => (start_up.least_calls_per_s(LEAST_CALLS_PER_S), 0),
             times => {
                 (LEAST_CALLS_PER_S, (FIRST_WAIT_NS << (times - 1).min(16)).min(LONGEST_WAIT_NS))
             }
@@ -108,8 +80,7 @@ impl Waves {
         let is_due = self.throttled_ns.is_none()
             && calls_per_s + self.late_calls_per_s >= least
             && now_ns >= self.discarded_ns + wait_ns;
-        // It counts at the end of its wave only.
-        self.was_strict &= !self.has_ended;
+        start_up.decided();
         if is_due {
             (self.discards, self.discarded_ns, self.late_calls_per_s) =
                 (self.discards + 1, now_ns, 0);
