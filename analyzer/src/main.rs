@@ -33,7 +33,7 @@ fn main() -> ExitCode {
         return written.map_or_else(|error| fail(&[error.to_string()]), |()| ExitCode::SUCCESS);
     }
     match cli.command.take() {
-        None => report(cli),
+        None => report(cli.with_format()),
         Some(Command::Diff(args)) => compare(args),
     }
 }

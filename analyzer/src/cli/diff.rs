@@ -35,9 +35,9 @@ pub struct DiffArgs {
     /// Unit of the times in TProfiler's own logs (tprofiler.log) [default: guessed from the log]
     #[arg(long, value_enum, value_name = "UNIT")]
     tprofiler_unit: Option<Unit>,
-    /// Output format
-    #[arg(long, default_value = "text", value_parser = one_of(&[Format::Text, Format::Csv, Format::Json]))]
-    format: Format,
+    /// Output format [default: by the end of FILE's name, else text]
+    #[arg(long, value_parser = one_of(&[Format::Text, Format::Csv, Format::Json]))]
+    format: Option<Format>,
     /// Write to this file, whole or not at all
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -67,6 +67,8 @@ impl DiffArgs {
                 BadValue::new(self.min_time, "is neither like 0.1% nor like 1s").of("--min-time")
             })?)),
         };
+        let by_name = self.output.as_deref().and_then(Format::of_file);
+        let by_name = by_name.filter(|format| matches!(format, Format::Csv | Format::Json));
         let limit = self.fail_above.map(|text| {
             parse_percent(&text).map(|percent| Limit { percent, least }).ok_or_else(|| {
                 BadValue::new(text, "is not a percentage like 20%").of("--fail-above")
@@ -79,7 +81,7 @@ impl DiffArgs {
             method: pattern.map_err(|error| error.of("--method"))?,
             top: Some(top.unwrap_or(TOP_IN_TEXT)).filter(|top| *top > 0),
             tprofiler_unit: self.tprofiler_unit,
-            format: self.format,
+            format: self.format.or(by_name).unwrap_or_default(),
             file: self.output,
             limit: limit.transpose()?,
         })

@@ -105,8 +105,10 @@ pub struct Cli {
     flame: Option<Flame>,
     #[command(flatten)]
     tasks: TaskArgs,
-    /// Output format
-    #[arg(long, value_enum, default_value = "text")]
+    /// Output format [default: by the end of FILE's name, else text]
+    #[arg(long = "format", value_enum, value_name = "FORMAT")]
+    given_format: Option<Format>,
+    #[arg(skip)]
     format: Format,
     /// Print the manual page or the completions of a shell: analyze --generate man > analyze.1
     #[arg(long, value_enum, value_name = "WHAT", exclusive = true)]
@@ -141,6 +143,13 @@ Times are UTC, or with --local those of this machine. Exit status: 0 all was rea
 not be read, 2 no report; of diff also 3 something is slower than --fail-above allows.";
 
 impl Cli {
+    /// With the format that the file's name says, if none is given.
+    pub fn with_format(mut self) -> Self {
+        let by_name = || Format::of_file(self.output.as_ref()?);
+        self.format = self.given_format.or_else(by_name).unwrap_or_default();
+        self
+    }
+
     /// Converts the arguments to options of a report on profile tasks, if that is asked for.
     ///
     /// # Errors

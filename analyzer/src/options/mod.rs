@@ -6,7 +6,7 @@ pub mod tasks;
 pub mod time_range;
 pub mod zone;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 use log_format::pattern::Pattern;
@@ -367,6 +367,21 @@ pub enum Format {
 }
 
 impl Format {
+    /// What a file of this name has, if its end says it, as with `tprofiler profile -o`.
+    #[must_use]
+    pub fn of_file(path: &Path) -> Option<Self> {
+        Some(match path.extension()?.to_str()? {
+            "html" => Self::Html,
+            "svg" => Self::Flamegraph,
+            "jfr" => Self::Jfr,
+            "pprof" => Self::Pprof,
+            "collapsed" => Self::Collapsed,
+            "json" => Self::Json,
+            "csv" => Self::Csv,
+            _ => return None,
+        })
+    }
+
     /// Whether the format has a place for notes on its figures.
     #[must_use]
     pub const fn has_notes(self) -> bool {
