@@ -24,7 +24,7 @@ use crate::log::LogFigures;
 use crate::options::CpuShare;
 use crate::overhead::{OverheadFigures, Throttled};
 use crate::probe::mounts::Events;
-use crate::sampling::off_cpu::ThreadNow;
+use crate::sampling::thread_now::ThreadNow;
 use crate::self_test::verdict::Verdict;
 use crate::tasks::TaskCommand;
 

@@ -279,6 +279,39 @@ fn a_deadlock_is_named() {
     });
 }
 
+#[test]
+fn a_call_in_progress_in_a_virtual_thread_has_the_lock_that_it_waits_for() {
+    for jdk in jdks_from(21) {
+        let logs = tempfile::tempdir().expect("a temporary folder");
+        let port = free_port();
+        let options =
+            format!("include=programs,leaves=keep,port={port},logs={}", logs.path().display());
+        let java = Java::new(jdk).agent(&options);
+        let mut program = java.main(classes(), "programs.Deadlock").talk();
+        program.ask("lock");
+        program.ask("virtual");
+        let waits = || {
+            let calls = tprofiler_json(port, &["inflight", "0"]);
+            let threads = calls["threads"].as_array().cloned().unwrap_or_default();
+            let mut waiting = threads.into_iter().filter(|thread| thread["virtual"] == true);
+            waiting.find(|thread| thread["calls"][1]["method"] == "takeTaken")
+        };
+        wait_until("its owner is known", || {
+            waits().is_some_and(|thread| thread["blocked_on"]["owner"] == "left")
+        });
+        let blocked_on = &waits().expect("a thread")["blocked_on"];
+        assert_eq!(blocked_on["class"], "programs.Deadlock$Side", "{jdk}: {blocked_on}");
+        assert!(blocked_on["waited_ns"].as_u64() > Some(1_000_000), "{jdk}: {blocked_on}");
+        let text = tprofiler_text(&["--addr", &format!("127.0.0.1:{port}"), "inflight", "0"]);
+        let (_, of_virtual) = text.split_once("takeTaken").expect("the call");
+        assert!(
+            of_virtual.contains("waits: blocked on programs.Deadlock$Side for "),
+            "{jdk}: {text}"
+        );
+        program.end();
+    }
+}
+
 /// While very many waits are not counted, a deadlock is still one, and the log knows how long that was, to its end.
 #[test]
 fn a_deadlock_outlives_a_pause() {

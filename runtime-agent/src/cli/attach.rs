@@ -114,7 +114,10 @@ pub(super) fn attach(arguments: &AttachArguments) -> Result<Attached, Failure> {
         AgentState::Ending { .. } => return Err(ENDING.into()),
         AgentState::Attached { port } => {
             let port = port.map_or_else(String::new, |port| format!(", with control port {port}"));
-            return Err(format!("the agent is in it already{port}").into());
+            return Err(format!(
+                "the agent is in it already{port}; tprofiler status --pid {pid} has the folder of its log"
+            )
+            .into());
         }
     }
     // A JVM that had the library before knows it by that path.

@@ -316,6 +316,7 @@ fn run(mut arguments: Arguments) -> Result<ExitCode, Failure> {
         _ => {
             let line = line.unwrap_or_default();
             let line = if json { format!("json {line}") } else { line };
+            let target = target.map_or_else(Target::only, Ok)?;
             let answer = if no_token {
                 ask_without_token(&target, &line)
             } else {
@@ -361,8 +362,8 @@ fn ask_without_token(target: &Target, line: &str) -> Result<String, Failure> {
     connection.ask(line)
 }
 
-/// The line to send and the agent to send it to. Ends the process if options conflict.
-fn check(arguments: &Arguments) -> (Option<String>, Target) {
+/// The line to send and the agent to send it to, if one is named. Ends the process if options conflict.
+fn check(arguments: &Arguments) -> (Option<String>, Option<Target>) {
     let Arguments { command, addr, agent_pid: pid, run, json, no_token, .. } = arguments;
     let refuse = |message: String| -> ! {
         Arguments::command().error(ArgumentErrorKind::ArgumentConflict, message).exit()
@@ -380,9 +381,9 @@ fn check(arguments: &Arguments) -> (Option<String>, Target) {
         refuse(format!("{one} and {other} both name an agent; give one of them"));
     }
     let target = match (pid, run) {
-        (Some(pid), _) => Target::Pid(*pid),
-        (_, Some(folder)) => Target::Run(folder.clone()),
-        _ => addr.clone().map_or(Target::Only, Target::Address),
+        (Some(pid), _) => Some(Target::Pid(*pid)),
+        (_, Some(folder)) => Some(Target::Run(folder.clone())),
+        _ => addr.clone().map(Target::Address),
     };
     (line, target)
 }

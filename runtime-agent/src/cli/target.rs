@@ -18,8 +18,6 @@ use crate::options::DEFAULT_PORT;
 /// How the user names an agent.
 #[derive(Clone, Debug)]
 pub(super) enum Target {
-    /// The only one of this machine, or whatever has the default port.
-    Only,
     /// `HOST:PORT`.
     Address(String),
     Pid(u32),
@@ -30,7 +28,6 @@ pub(super) enum Target {
 impl std::fmt::Display for Target {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Only => f.write_str(&default_address()),
             Self::Address(address) => f.write_str(address),
             Self::Pid(pid) => pid.fmt(f),
             Self::Run(folder) => folder.display().fmt(f),
@@ -48,6 +45,50 @@ pub(super) struct Agent {
 }
 
 impl Target {
+    /// The only agent that this user can see, or else whatever has the default port.
+    ///
+    /// # Errors
+    /// There are several.
+    pub(super) fn only() -> Result<Self, Failure> {
+        let jvms: Vec<Jvm> = Jvm::all().into_iter().filter(|jvm| jvm.shares("net")).collect();
+        let mut agents: Vec<(&Jvm, Option<u16>)> = Vec::new();
+        for jvm in &jvms {
+            match jvm.agent_state() {
+                AgentState::Attached { port: Some(port) } => agents.push((jvm, Some(port))),
+                // Its port is not known yet, but it may be meant.
+                AgentState::Beginning => agents.push((jvm, None)),
+                _ => {}
+            }
+        }
+        match &*agents {
+            all if all.iter().all(|(_, port)| port.is_none()) => {
+                match jvms.iter().find(|jvm| matches!(jvm.agent_state(), AgentState::Ending { .. }))
+                {
+                    Some(jvm) => Err(failed(jvm.pid)(ENDING)),
+                    None => Ok(Self::Address(default_address())),
+                }
+            }
+            [(jvm, _)] => Ok(Self::Pid(jvm.pid)),
+            several => {
+                let named = several.iter().take(NAMED);
+                let named: Vec<String> = named
+                    .map(|(jvm, port)| {
+                        let port =
+                            port.map_or("starting".to_owned(), |port| format!("port {port}"));
+                        format!("{} ({}, {port})", jvm.pid, jvm.program())
+                    })
+                    .collect();
+                let more = if several.len() > NAMED { ", ..." } else { "" };
+                Err(format!(
+                    "{} JVMs have an agent; say which with --pid: {}{more}",
+                    several.len(),
+                    named.join(", ")
+                )
+                .into())
+            }
+        }
+    }
+
     /// Finds the agent. A `token` that the user gives replaces the search for one.
     ///
     /// # Errors
@@ -56,7 +97,6 @@ impl Target {
         let given = token.map(|token| vec![token.clone()]);
         let mut expected = None;
         let (addresses, found) = match self {
-            Self::Only => return only()?.find(token),
             Self::Address(address) => {
                 let addresses: Vec<SocketAddr> = address.to_socket_addrs()?.collect();
                 if given.is_some() { (addresses, Ok(Vec::new())) } else { of_address(addresses)? }
@@ -149,48 +189,6 @@ impl Agent {
 /// The address at which an agent listens by default.
 pub(super) fn default_address() -> String {
     format!("127.0.0.1:{DEFAULT_PORT}")
-}
-
-/// The only agent that this user can see, or else whatever has the default port.
-///
-/// # Errors
-/// There are several.
-fn only() -> Result<Target, Failure> {
-    let jvms: Vec<Jvm> = Jvm::all().into_iter().filter(|jvm| jvm.shares("net")).collect();
-    let mut agents: Vec<(&Jvm, Option<u16>)> = Vec::new();
-    for jvm in &jvms {
-        match jvm.agent_state() {
-            AgentState::Attached { port: Some(port) } => agents.push((jvm, Some(port))),
-            // Its port is not known yet, but it may be meant.
-            AgentState::Beginning => agents.push((jvm, None)),
-            _ => {}
-        }
-    }
-    match &*agents {
-        all if all.iter().all(|(_, port)| port.is_none()) => {
-            match jvms.iter().find(|jvm| matches!(jvm.agent_state(), AgentState::Ending { .. })) {
-                Some(jvm) => Err(failed(jvm.pid)(ENDING)),
-                None => Ok(Target::Address(default_address())),
-            }
-        }
-        [(jvm, _)] => Ok(Target::Pid(jvm.pid)),
-        several => {
-            let named = several.iter().take(NAMED);
-            let named: Vec<String> = named
-                .map(|(jvm, port)| {
-                    let port = port.map_or("starting".to_owned(), |port| format!("port {port}"));
-                    format!("{} ({}, {port})", jvm.pid, jvm.program())
-                })
-                .collect();
-            let more = if several.len() > NAMED { ", ..." } else { "" };
-            Err(format!(
-                "{} JVMs have an agent; say which with --pid: {}{more}",
-                several.len(),
-                named.join(", ")
-            )
-            .into())
-        }
-    }
 }
 
 /// Agents that an error names.

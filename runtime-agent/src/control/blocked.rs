@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::answer::Answer;
 use crate::locks::Owner;
-use crate::sampling::off_cpu::{LockNow, ThreadNow};
+use crate::sampling::thread_now::{LockNow, ThreadNow};
 
 /// ` on com.shop.Stock for 1.20 s, held by exec-7`, or nothing.
 pub(super) fn text(thread: &ThreadNow, threads: &[ThreadNow]) -> String {
@@ -39,7 +39,8 @@ fn owner(lock: &LockNow, threads: &[ThreadNow]) -> Option<(String, Option<OsThre
         Owner::NotAsked | Owner::Unknown => None,
         Owner::Virtual(number) => Some((format!("virtual thread {number}"), None)),
         Owner::Platform(os_id) => {
-            let owner = threads.iter().find(|thread| thread.os_id == os_id)?;
+            let owner =
+                threads.iter().find(|thread| !thread.is_virtual && thread.os_id == os_id)?;
             Some((owner.name.name.clone(), Some(os_id)))
         }
     }
@@ -51,7 +52,8 @@ pub(super) fn add_deadlocks(answer: &mut Answer, threads: &[ThreadNow]) {
         let thread = threads.iter().find(|thread| thread.os_id == *os_id);
         thread.map_or_else(String::new, |thread| one_line(&thread.name.name))
     };
-    let waits_for = threads.iter().filter_map(|thread| match thread.lock.as_ref()?.owner {
+    let platform = threads.iter().filter(|thread| !thread.is_virtual);
+    let waits_for = platform.filter_map(|thread| match thread.lock.as_ref()?.owner {
         Owner::Platform(os_id) => Some((thread.os_id, os_id)),
         _ => None,
     });

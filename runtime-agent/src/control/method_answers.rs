@@ -16,7 +16,8 @@ use crate::drain::in_flight::{BusyThread, InFlight, OUTERMOST, RunningCall};
 use crate::instrument::method_states::MethodStates;
 use crate::instrument::methods::Method;
 use crate::request::TopMethod;
-use crate::sampling::off_cpu::{StatementNow, ThreadNow, Waiting};
+use crate::sampling::thread_now::{StatementNow, ThreadNow};
+use crate::sampling::waiting::Waiting;
 use crate::sys::clock;
 
 /// A method as JSON shows it.
@@ -235,12 +236,21 @@ pub(super) fn add_states(answer: &mut Answer, states: &MethodStates) {
     answer.value("postponed", postponed.collect::<Vec<String>>());
 }
 
-/// Calls in progress, and what their threads wait for, if that is known.
+/// Calls in progress, and what their threads wait for, if that is known: `threads` has all platform threads, and those
+/// virtual ones of which it is.
 pub(super) fn add_in_flight(answer: &mut Answer, in_flight: &InFlight, threads: &[ThreadNow]) {
     // The carrier of a virtual thread does not wait for it.
     let now = |busy: &BusyThread| {
-        let is_it = |thread: &&ThreadNow| !busy.is_virtual && thread.os_id == busy.os_id;
-        threads.iter().find(is_it)
+        let is_it = |thread: &&ThreadNow| match busy.is_virtual {
+            true => thread.is_virtual && thread.name.java_id == busy.java_id,
+            false => !thread.is_virtual && thread.os_id == busy.os_id,
+        };
+        // A pool's thread may have waited for its next task when it was looked at.
+        let began_in_call = |thread: &&ThreadNow| {
+            let (wait, call) = (thread.lock.as_ref(), busy.calls.first());
+            wait.zip(call).is_none_or(|(wait, call)| wait.start_ticks >= call.start_ticks)
+        };
+        threads.iter().find(is_it).filter(began_in_call)
     };
     blocked::add_deadlocks(answer, threads);
     if in_flight.threads.is_empty() {

@@ -48,6 +48,7 @@ pub(crate) struct BusyThread {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RunningCall {
     pub method: Method,
+    pub start_ticks: u64,
     /// How long it has run.
     pub ns: u64,
     /// Whether it has run for at least the requested time; if not, its caller has.
@@ -87,7 +88,8 @@ pub(crate) fn look<'t>(
     let (long, more_threads) = long.end();
     let call = |frame: &OpenFrame| {
         let ns = ns(frame);
-        Some(RunningCall { method: methods.get(frame.method)?, ns, is_long: ns >= least_ns })
+        let (method, start_ticks) = (methods.get(frame.method)?, frame.start_ticks);
+        Some(RunningCall { method, start_ticks, ns, is_long: ns >= least_ns })
     };
     let threads = long.into_iter().map(|(_, one)| {
         let more_calls = one.frames.len().saturating_sub(OUTERMOST + INNERMOST);

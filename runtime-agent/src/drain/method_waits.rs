@@ -8,7 +8,7 @@ use log_format::writer::one_line;
 
 use crate::drain::sampled_stacks::SampledStacks;
 use crate::instrument::methods::Method;
-use crate::sampling::off_cpu::Waiting;
+use crate::sampling::waiting::Waiting;
 
 /// Most stacks that are kept until somebody takes them.
 const MOST: usize = 10_000;

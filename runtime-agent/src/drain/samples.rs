@@ -29,8 +29,9 @@ use crate::probe::ProbeId;
 use crate::probe::traced;
 use crate::sampling::NoSamples;
 use crate::sampling::cost;
-use crate::sampling::off_cpu::{OffCpuTime, Standing, Waiting};
+use crate::sampling::off_cpu::{OffCpuTime, Standing};
 use crate::sampling::sampler::{Sampler, TimerFigures};
+use crate::sampling::waiting::Waiting;
 use crate::statements::StatementFigures;
 use crate::sys::clock::{self, Anchors};
 

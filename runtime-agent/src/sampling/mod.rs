@@ -7,6 +7,8 @@
 //! threads  which threads there are, and what interrupts each
 //! rings    where the kernel says what threads do in it
 //! off_cpu  where threads wait
+//! waiting  what threads wait for, by the JVM's states
+//! thread_now  what threads do now, for commands
 //! thread_names  their names, and those of threads that start
 //! debug_info  which method and line an instruction belongs to
 //! native    native code, the kernel's too: which function it belongs to, and how its frames are laid out
@@ -35,9 +37,11 @@ mod rings;
 pub(crate) mod sampler;
 mod signals;
 mod thread_names;
+pub(crate) mod thread_now;
 pub(crate) mod threads;
 mod timers;
 mod unfinished_statements;
+pub(crate) mod waiting;
 mod walker_test;
 
 use std::ptr::NonNull;

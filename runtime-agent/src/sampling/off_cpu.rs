@@ -10,9 +10,8 @@ use std::mem::MaybeUninit;
 use std::time::{Duration, Instant};
 
 use jvmti_bindings::env::{JniEnv, Jvmti};
-use jvmti_bindings::prelude::{jni, jvmti};
+use jvmti_bindings::prelude::jni;
 use log_format::ids::{JavaThreadId, OsThreadId};
-use log_format::rows::LockKind;
 use sampling_handler::load;
 use sampling_handler::memory::{Memory, Process};
 use sampling_handler::vm_layout::Layout;
@@ -20,12 +19,14 @@ use sampling_handler::walk::{End, Frame, Frames, MAX_FRAMES, Walk};
 
 use super::paused_waits::PausedWaits;
 use super::random_walks::RandomWalks;
+use super::thread_now::ThreadNow;
 use super::threads;
+use super::waiting::Waiting;
 use crate::hotspot::NotSaid;
 use crate::hotspot::thread_list::{ListedThread, ThreadList};
+use crate::jvm::java_threads;
 use crate::jvm::thread_key::ThreadKey;
-use crate::jvm::{class_names, java_threads};
-use crate::locks::{self, InProgress, Owner};
+use crate::locks::{self, InProgress};
 use crate::probe::thread::ThreadName;
 use crate::statements::{self, Execution};
 use crate::sys::clock;
@@ -43,63 +44,6 @@ const LEAST: Duration = Duration::from_micros(50);
 
 /// A thread's share of a processor is that of so long.
 const SHARE_NS: u64 = 1_000_000_000;
-
-/// What a thread does while it does not run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Waiting {
-    /// For a monitor that another thread has.
-    Blocked,
-    /// In `Object.wait` or `Thread.join`, without and with a time limit.
-    Wait,
-    TimedWait,
-    Sleeping,
-    Parked,
-    /// In native code: for the network, a disk, another process.
-    Native,
-    /// For the JVM: a safepoint, the garbage collector, a class being initialized.
-    Vm,
-    /// For a processor.
-    Runnable,
-}
-
-impl Waiting {
-    /// The name in the log.
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Blocked => "blocked",
-            Self::Wait => "waiting",
-            Self::TimedWait => "timed_waiting",
-            Self::Sleeping => "sleeping",
-            Self::Parked => "parked",
-            Self::Native => "native",
-            Self::Vm => "vm",
-            Self::Runnable => "runnable",
-        }
-    }
-
-    /// By the JVM's state of a thread, and HotSpot's own. Only a blocked thread waits: the JVM says it of every carrier
-    /// with a virtual thread too.
-    fn of(state: jni::jint, hotspot: u8) -> Self {
-        let is = |flag| matches!(hotspot, 10 | 11) && state & flag != 0;
-        if is(jvmti::JVMTI_THREAD_STATE_BLOCKED_ON_MONITOR_ENTER) {
-            Self::Blocked
-        } else if is(jvmti::JVMTI_THREAD_STATE_SLEEPING) {
-            Self::Sleeping
-        } else if is(jvmti::JVMTI_THREAD_STATE_PARKED) {
-            Self::Parked
-        } else if is(jvmti::JVMTI_THREAD_STATE_WAITING_WITH_TIMEOUT) {
-            Self::TimedWait
-        } else if is(jvmti::JVMTI_THREAD_STATE_WAITING) {
-            Self::Wait
-        } else {
-            match hotspot {
-                4 | 5 => Self::Native,
-                6 | 7 | 10 | 11 => Self::Vm,
-                _ => Self::Runnable,
-            }
-        }
-    }
-}
 
 /// Where a thread stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -148,39 +92,6 @@ pub(crate) struct GoneThread {
     /// Its number in Java: it may have detached from the JVM, and be another Java thread by now. `None` if the kernel
     /// does not have it any more.
     pub java_id: Option<JavaThreadId>,
-}
-
-/// What a thread does now.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct ThreadNow {
-    pub name: ThreadName,
-    pub os_id: OsThreadId,
-    /// What it waits for; `None` if it runs.
-    pub waiting: Option<Waiting>,
-    /// Its share of a processor in the last second.
-    pub cpu_share: f64,
-    /// The lock that it waits for.
-    pub lock: Option<LockNow>,
-    /// The SQL statement that it executes.
-    pub statement: Option<StatementNow>,
-}
-
-/// An SQL statement in progress.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct StatementNow {
-    /// Its text without literals.
-    pub text: String,
-    pub ns: u64,
-}
-
-/// A lock for which a thread waits now.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct LockNow {
-    pub kind: LockKind,
-    /// The class of its object.
-    pub class: String,
-    pub waited_ns: u64,
-    pub owner: Owner,
 }
 
 /// Looks at threads, on the agent thread.
@@ -439,22 +350,8 @@ impl Watched {
         execution: Option<&Execution>,
     ) -> ThreadNow {
         let Self { name, os_id, cpu_share, .. } = self;
-        let lock = wait.map(|wait| LockNow {
-            kind: locks::kind(wait.class),
-            class: class_names::name(wait.class),
-            waited_ns: clock::ticks_to_ns(clock::ticks().saturating_sub(wait.began)),
-            owner: wait.owner,
-        });
-        let statement = execution.map(|execution| StatementNow {
-            text: statements::name(execution.statement).1,
-            ns: clock::ticks_to_ns(execution.ticks()),
-        });
-        let waiting = wait.map_or(waiting, |wait| {
-            let is_monitor = locks::kind(wait.class) == LockKind::Monitor;
-            Some(if is_monitor { Waiting::Blocked } else { Waiting::Parked })
-        });
-        let (name, os_id, cpu_share) = (name.clone(), *os_id, *cpu_share);
-        ThreadNow { name, os_id, waiting, cpu_share, lock, statement }
+        let now = ThreadNow::of(name.clone(), *os_id, wait, execution);
+        ThreadNow { waiting: now.waiting.or(waiting), cpu_share: *cpu_share, ..now }
     }
 
     /// The time since the last look in which it did not run, and where it stands.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use jvmti_bindings::env::{JniEnv, Jvmti};
 use jvmti_bindings::prelude::jvmti;
-use log_format::ids::OsThreadId;
+use log_format::ids::{JavaThreadId, OsThreadId};
 use sampling_handler::queue::{QUEUE, Sample};
 use sampling_handler::signal::{self, Config, Counts};
 use sampling_handler::vm_layout::Layout;
@@ -17,9 +17,10 @@ use super::cost::{self, Cap};
 use super::engine::Chosen;
 use super::events::Events;
 use super::native::{Function, NativeCode};
-use super::off_cpu::{GoneThread, OffCpu, OffCpuTime, ThreadNow};
+use super::off_cpu::{GoneThread, OffCpu, OffCpuTime};
 use super::random_walks::RandomWalks;
 use super::thread_names::ThreadNames;
+use super::thread_now::{self, ThreadNow};
 use super::{NoSamples, debug_info, process_timer, rings, signals, threads, walker_test};
 use crate::allocations;
 use crate::error::JvmError;
@@ -364,6 +365,14 @@ impl<'j> Sampler<'j> {
     /// What threads do now; `None` if they are not looked at.
     pub(crate) fn threads_now(&self) -> Option<Vec<ThreadNow>> {
         self.off_cpu.as_ref().map(|off_cpu| off_cpu.now(self.events.paused_waits()))
+    }
+
+    /// What these virtual threads wait for or execute, of those that do so.
+    pub(crate) fn virtual_threads_now(
+        &self,
+        numbers: impl Iterator<Item = JavaThreadId>,
+    ) -> Vec<ThreadNow> {
+        thread_now::of_virtual(numbers, self.events.paused_waits().is_empty())
     }
 
     /// What a round takes longer while threads are looked at: another time in each.

@@ -8,7 +8,8 @@ import java.util.concurrent.SynchronousQueue;
 /**
  * Two threads that wait for each other's monitor for ever, once told so on stdin: {@code lock}. With {@code contend},
  * a thread waits for a monitor for a tenth of a second; with {@code allocate}, it allocates 64 MB; with {@code swap},
- * two threads wait for each other many thousand times a second from then on. It ends with its stdin.
+ * two threads wait for each other many thousand times a second from then on. With {@code virtual}, after {@code lock},
+ * a virtual thread waits for one of the monitors. It ends with its stdin.
  */
 public final class Deadlock {
     private static final class Side {}
@@ -20,6 +21,10 @@ public final class Deadlock {
         for (String line = in.readLine(); line != null; line = in.readLine()) {
             if (line.equals("lock")) {
                 lock();
+            } else if (line.equals("virtual")) {
+                Runnable task = () -> takeTaken();
+                // The compiler does not know it in Java 11.
+                Thread.class.getMethod("startVirtualThread", Runnable.class).invoke(null, task);
             } else if (line.equals("allocate")) {
                 allocate();
             } else if (line.equals("swap")) {
@@ -34,6 +39,13 @@ public final class Deadlock {
     }
 
     private static volatile byte[] sink;
+    private static volatile Side taken;
+
+    private static void takeTaken() {
+        synchronized (taken) {
+            throw new IllegalStateException("it was free");
+        }
+    }
 
     private static void allocate() {
         for (int i = 0; i < 64; i++) {
@@ -44,6 +56,7 @@ public final class Deadlock {
     private static void lock() {
         Side left = new Side();
         Side right = new Side();
+        taken = left;
         CountDownLatch both = new CountDownLatch(2);
         start("left", () -> take(left, right, both));
         start("right", () -> take(right, left, both));

@@ -211,11 +211,9 @@ impl<'j> AgentLoop<'j> {
             Request::Threshold(of, threshold) => hints = Some(self.set_threshold(of, threshold)?),
             Request::Top(of) => found = self.top(of)?,
             Request::InFlight(least) => {
-                let threads = self.sampler.as_ref().and_then(Sampler::threads_now);
                 let hint = (!self.recording.is_on()).then(|| NO_CALLS.to_owned());
                 hints = Some(hint.into_iter().collect());
-                let calls = self.recorder.in_flight(units::as_ns(least));
-                found = Found::InFlight(calls, threads.unwrap_or_default());
+                found = self.in_flight(least);
             }
             Request::Threads => {
                 let threads = self.threads_now();
@@ -275,7 +273,7 @@ impl<'j> AgentLoop<'j> {
             self.refuse_mistake(pattern, "threshold")?;
         }
         let named = self.recorder.set_threshold(of.clone(), units::as_ns(threshold))?;
-        Ok(of.zip(named).and_then(|(of, named)| names_nothing(&of, named)).into_iter().collect())
+        Ok(of.filter(|_| named == Some(0)).map(|of| self.names_nothing(&of)).into_iter().collect())
     }
 
     /// Mutes the methods that a pattern names, or unmutes them. Returns hints.
@@ -289,7 +287,7 @@ impl<'j> AgentLoop<'j> {
         self.classes.mutes_changed(&self.guards, || self.recorder.round());
         self.tasks.missing.was_muted = true;
         self.recorder.set_muted(self.guards.rules(), self.guards.muted_count());
-        Ok(names_nothing(pattern, named).into_iter().collect())
+        Ok((named == 0).then(|| self.names_nothing(pattern)).into_iter().collect())
     }
 
     /// The sampler, which a command needs.
@@ -308,6 +306,18 @@ impl<'j> AgentLoop<'j> {
             self.methods.forget_traces();
         }
         Ok(if named == 0 { vec![self.why_not_named(pattern, "trace")] } else { Vec::new() })
+    }
+
+    /// A pattern names no method that is measured: why, and that it stays.
+    fn names_nothing(&mut self, pattern: &Pattern) -> String {
+        let why = match self.method_states(pattern) {
+            (_, Some(hint)) => hint,
+            (_, None) => format!("{pattern} names no method that is measured"),
+        };
+        match self.active.load_hook.classes.why_excluded(pattern) {
+            Some(_) => why,
+            None => format!("{why}; it holds for classes loaded later"),
+        }
     }
 
     /// Why a pattern names no method for this command.
@@ -561,11 +571,4 @@ impl<'j> AgentLoop<'j> {
         let reasons = self.no_classes.reasons(self.classes.postponed_count());
         status::read(of, reasons)
     }
-}
-
-/// The hint for a pattern that names no instrumented method.
-fn names_nothing(pattern: &Pattern, named: usize) -> Option<String> {
-    (named == 0).then(|| {
-        format!("{pattern} names no method that is measured; it holds for classes loaded later")
-    })
 }

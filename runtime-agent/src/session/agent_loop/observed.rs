@@ -1,12 +1,16 @@
 //! What commands see: the hottest methods, states of methods, what threads do, and what is throttled.
 
+use std::time::Duration;
+
 use log_format::ids::MethodId;
 use log_format::pattern::Pattern;
+use log_format::units;
 
 use super::AgentLoop;
 use crate::error::Error;
 use crate::instrument::method_states::{MethodStates, Sources};
 use crate::request::{Found, Top, TopMethod};
+use crate::sampling::sampler::Sampler;
 
 const NO_SQL: &str = "SQL statements are counted with the options cpu=10ms,sql=100ms";
 
@@ -51,6 +55,19 @@ impl AgentLoop<'_> {
         let excluded = || self.active.load_hook.classes.why_excluded(pattern);
         let hint = states.is_empty().then(|| states.hint(pattern, excluded));
         (states, hint)
+    }
+
+    /// Calls that have been in progress for so long, and what their threads wait for.
+    pub(super) fn in_flight(&mut self, least: Duration) -> Found {
+        let sampler = self.sampler.as_ref();
+        let mut threads = sampler.and_then(Sampler::threads_now).unwrap_or_default();
+        let calls = self.recorder.in_flight(units::as_ns(least));
+        let is_virtual = calls.threads.iter().filter(|busy| busy.is_virtual);
+        let numbers = is_virtual.map(|busy| busy.java_id);
+        threads.extend(
+            sampler.iter().flat_map(|sampler| sampler.virtual_threads_now(numbers.clone())),
+        );
+        Found::InFlight(calls, threads)
     }
 
     /// What threads do now; `None` if they are not looked at.
