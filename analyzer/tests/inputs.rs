@@ -327,6 +327,24 @@ fn rows_that_come_while_it_reads_do_no_harm() {
 
 #[cfg(unix)]
 #[test]
+fn a_description_of_a_run_that_never_ends_holds_up_no_other() {
+    let logs = Logs::new();
+    one_run(&logs, "run", 1);
+    let bad = logs.root().join("logs/bad");
+    fs::create_dir(&bad).unwrap();
+    let pipe = bad.join("run.json");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let outcome = logs.analyze(&["logs"]);
+    assert!(outcome.stderr.contains("run.json: not a file"), "{}", outcome.stderr);
+    fs::remove_file(&pipe).unwrap();
+    std::os::unix::fs::symlink("/dev/zero", &pipe).unwrap();
+    let outcome = logs.analyze(&["logs"]);
+    assert!(outcome.stderr.contains("run.json: not a file"), "{}", outcome.stderr);
+    assert!(outcome.stdout.contains("1 run of 1 JVM"), "{}", outcome.stdout);
+}
+
+#[cfg(unix)]
+#[test]
 fn an_output_that_cannot_be_written_is_an_error() {
     let Ok(full) = fs::File::options().write(true).open("/dev/full") else { return };
     let logs = Logs::new();

@@ -207,7 +207,7 @@ fn of_records_with(
     calls: &[u64],
     records: &[u64],
     counters: &[(&str, u64)],
-    of_pattern: Option<u64>,
+    of_pattern: Option<(&str, u64)>,
 ) -> Vec<(u64, f64)> {
     let logs = Logs::new();
     write_run(&logs, 1, u64::MAX, &[calls]);
@@ -215,8 +215,8 @@ fn of_records_with(
     fs::remove_file(run.file(T14, Table::Counters)).unwrap();
     let rows: Vec<_> = counters.iter().map(|(name, value)| counter(T14, name, *value)).collect();
     run.rows(T14, &rows);
-    if let Some(threshold_ns) = of_pattern {
-        let pattern = "com.shop.Order".to_owned();
+    if let Some((pattern, threshold_ns)) = of_pattern {
+        let pattern = pattern.to_owned();
         let threshold_ns = Some(threshold_ns);
         let own = EventRow { pattern, threshold_ns, ..EventRow::new(T14, event::THRESHOLD) };
         run.rows(T14, &[own]);
@@ -247,7 +247,8 @@ fn records_of_the_minute_that_has_no_totals_yet_do_not_make_them_wrong() {
     let records = times(10, 4_190 * US);
     let raised = (name::RAISED_TO_NS, 4 * MS);
     assert_within(&of_records(&calls, &records, &[threshold(MS), raised]), 0.25);
-    let of_other = of_records_with(&calls, &records, &[threshold(MS)], Some(4 * MS));
+    let of_other =
+        of_records_with(&calls, &records, &[threshold(MS)], Some(("com.shop.Order", 4 * MS)));
     assert_within(&of_other, 0.25);
     // Or those that were dropped.
     for lost in [name::RECORDED_CALLS_DROPPED, name::RECORDED_CALLS_OVER_BUDGET, name::ROWS_DROPPED]
@@ -259,6 +260,10 @@ fn records_of_the_minute_that_has_no_totals_yet_do_not_make_them_wrong() {
     let more: Vec<u64> = (0..50).map(|n| 9 * MS + n * 20 * US).collect();
     let records = [&calls[..], &more[..], &times(70, 14 * MS)[..]].concat();
     assert_within(&of_records(&calls, &records, &[threshold(MS)]), 0.02);
+    // A threshold of methods that are not there changes nothing.
+    let of_none =
+        of_records_with(&calls, &records, &[threshold(MS)], Some(("com.nobody.X", 40 * MS)));
+    assert_within(&of_none, 0.02);
     // So many that it is unknown which.
     let calls: Vec<u64> = (0..10_000).map(|n| 8_500 * US + n).chain([12_550 * US]).collect();
     let records = [&calls[..], &times(9_000, 12_500 * US)[..]].concat();

@@ -1,8 +1,9 @@
 //! `run.json`: what was profiled, where, and with which options.
 
 use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, Read};
 use std::path::Path;
-use std::{fs, io};
 
 use serde::{Deserialize, Serialize};
 
@@ -10,6 +11,9 @@ use crate::FORMAT_VERSION;
 use crate::error::FileError;
 use crate::names::RUN_JSON;
 use crate::writer::one_line;
+
+/// The longest `run.json` that is read, in bytes: it has the program's arguments, of up to 2 MB.
+const LONGEST: u64 = 16 << 20;
 
 /// Contents of `run.json`. Unknown fields are ignored; missing ones take their default, except `format_version`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -82,7 +86,7 @@ impl Run {
     }
 
     fn read_file(path: &Path) -> io::Result<Self> {
-        let run: Self = serde_json::from_slice(&fs::read(path)?)?;
+        let run: Self = serde_json::from_slice(&read_small(path)?)?;
         if run.format_version > FORMAT_VERSION {
             let written_by = match one_line(&run.agent_version).as_str() {
                 "" => String::new(),
@@ -104,6 +108,20 @@ impl Run {
         text.push('\n');
         text
     }
+}
+
+/// Reads a file whose writer may be anybody: it must be a small one, and no pipe that never ends.
+fn read_small(path: &Path) -> io::Result<Vec<u8>> {
+    // What is no file may block when it is opened.
+    if !fs::metadata(path)?.is_file() {
+        return Err(io::Error::other("not a file"));
+    }
+    let mut bytes = Vec::new();
+    File::open(path)?.take(LONGEST + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > LONGEST {
+        return Err(io::Error::other(format!("longer than {} MiB", LONGEST >> 20)));
+    }
+    Ok(bytes)
 }
 
 #[cfg(test)]
@@ -135,5 +153,11 @@ mod tests {
         assert!(newer.ends_with("; release 0.9.1 has written it, and reads it"), "{newer}");
         let folder = tempfile::tempdir().unwrap();
         assert!(Run::read(folder.path()).unwrap_err().to_string().contains("run.json"));
+        fs::create_dir(folder.path().join(RUN_JSON)).unwrap();
+        assert!(
+            Run::read(folder.path()).unwrap_err().to_string().ends_with("run.json: not a file")
+        );
+        let long = read(&" ".repeat(usize::try_from(LONGEST).unwrap() + 1)).unwrap_err();
+        assert!(long.ends_with("longer than 16 MiB"), "{long}");
     }
 }

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use log_format::ids::{MethodId, ThreadId};
 use log_format::names::Table;
+use log_format::pattern::Pattern;
 use log_format::rows::{CallRow, CounterRow, EventRow, StatsRow, counter};
 
 use crate::input::parallel::{Pace, Unordered, read_blocks};
@@ -26,7 +27,7 @@ use crate::run::selection::Selection;
 use crate::run::unfinished_calls::UnfinishedCalls;
 use crate::stats::aggregate::{Group, Totals};
 use crate::stats::call_tree::CallTree;
-use crate::stats::method::{Callers, Method, Source};
+use crate::stats::method::{Callers, Method, MethodName, Source};
 use crate::stats::overview_sums::OverviewSums;
 use crate::stats::slow_calls::{RecordedCall, order};
 
@@ -135,6 +136,8 @@ pub(crate) fn read_run_at(
             _ => {}
         }
     }
+    let is_of = |name: &MethodName, own: &Pattern| own.method(&name.class, &name.method);
+    data.history.thresholds.keep_own(|own| names.methods().any(|name| is_of(name, own)));
     // If the first interval was cut short by a full minute or a flush, it says little.
     let first = data.recorded.intervals().next();
     if let (Some((start_ns, end_ns)), Some((early_ns, first))) = (first, early.first_key_value())

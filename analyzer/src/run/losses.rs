@@ -1,7 +1,8 @@
 //! What a run's logs lack, by its counters: losses, and recorded calls below a raised threshold.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
+use log_format::pattern::Pattern;
 use log_format::rows::{CounterRow, EventRow, counter, event};
 
 use crate::options::time_range::TimeRange;
@@ -246,8 +247,10 @@ fn add_all<const N: usize>(sums: [(&mut u64, u64); N]) {
 /// The thresholds of a run over time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Thresholds {
-    /// Every configured threshold.
+    /// Every configured threshold of all methods.
     asked_ns: BTreeSet<u64>,
+    /// Every threshold of some methods, by their pattern.
+    own_ns: BTreeMap<String, BTreeSet<u64>>,
     /// When thresholds were raised, and to what; both in nanoseconds. 0 means back to the configured threshold.
     changes: Vec<(u64, u64)>,
 }
@@ -278,19 +281,24 @@ impl Thresholds {
     /// Adds an event if it sets a threshold for some methods.
     pub fn add_event(&mut self, row: &EventRow) {
         if row.event == event::THRESHOLD {
-            self.asked_ns.extend(row.threshold_ns);
+            self.own_ns.entry(row.pattern.clone()).or_default().extend(row.threshold_ns);
         }
+    }
+
+    /// Forgets thresholds of patterns that name no method: no call is below them.
+    pub fn keep_own(&mut self, names_some: impl Fn(&Pattern) -> bool) {
+        self.own_ns.retain(|pattern, _| Pattern::parse(pattern).is_ok_and(|own| names_some(&own)));
     }
 
     /// The lowest configured threshold. `None` if the log has none.
     #[must_use]
     pub fn lowest_ns(&self) -> Option<u64> {
-        self.asked_ns.first().copied()
+        self.all_ns().min()
     }
 
     /// Every configured threshold, of any method and at any time.
     pub fn all_ns(&self) -> impl Iterator<Item = u64> + '_ {
-        self.asked_ns.iter().copied()
+        self.asked_ns.iter().chain(self.own_ns.values().flatten()).copied()
     }
 
     /// The times in `range` in which thresholds were raised.
@@ -361,11 +369,15 @@ mod tests {
         let mut thresholds = Thresholds::default();
         for (at, ns) in [(0, 0), (10, 0), (20, 2), (30, 4), (40, 0), (50, 0), (60, 8), (70, 8)] {
             thresholds.add(&row(at, counter::THRESHOLD_NS, 3));
-            let own = EventRow { threshold_ns: Some(2), ..EventRow::new(at, event::THRESHOLD) };
+            let pattern = "com.shop".into();
+            let own =
+                EventRow { threshold_ns: Some(2), pattern, ..EventRow::new(at, event::THRESHOLD) };
             thresholds.add_event(&own);
             thresholds.add(&row(at, counter::RAISED_TO_NS, ns));
             thresholds.add(&row(at, counter::BYTES, 99));
         }
+        assert_eq!(thresholds.lowest_ns(), Some(2));
+        thresholds.keep_own(|_| true);
         assert_eq!(thresholds.lowest_ns(), Some(2));
         let first = Raised { from_ns: 20, to_ns: Some(40), highest_ns: 4 };
         let second = Raised { from_ns: 60, to_ns: None, highest_ns: 8 };
@@ -374,5 +386,7 @@ mod tests {
         assert_eq!(thresholds.raised(&late), [second]);
         let early = TimeRange { from_ns: None, to_ns: Some(60) };
         assert_eq!(thresholds.raised(&early), [first]);
+        thresholds.keep_own(|_| false);
+        assert_eq!(thresholds.lowest_ns(), Some(3));
     }
 }
