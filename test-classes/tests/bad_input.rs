@@ -17,6 +17,16 @@ fn run(jdk: &Jdk, options: &str, folder: &Path) -> Finished {
 }
 
 #[test]
+fn an_answer_that_cannot_be_written_is_an_error() {
+    let full = fs::File::options().write(true).open("/dev/full").expect("/dev/full");
+    let output = Command::new(&artifacts().tprofiler).arg("list").stdout(full).output();
+    let output = output.expect("tprofiler runs");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    assert!(stderr.starts_with("tprofiler: the answer cannot be written: "), "{stderr}");
+}
+
+#[test]
 fn a_wrong_option_leaves_the_service_alone() {
     for jdk in jdks() {
         for (options, message) in [

@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use test_classes::{
     Control, Dialogue, Java, Jdk, Loops, Plain, Profile, RECOVERY, SHARE, artifacts, at_once,
-    classes, ends_of_jdks, field, free_port, has_thread, jdks, jdks_from, rounds, tprofiler_json,
-    tprofiler_text, wait_until,
+    classes, ends_of_jdks, error_line, field, free_port, has_thread, jdks, jdks_from, rounds,
+    tprofiler, tprofiler_json, tprofiler_text, wait_until,
 };
 
 /// Ends a program; its output must be the same as without the agent.
@@ -169,6 +169,10 @@ fn attach_postpones_classes_with_loops_until_they_have_ended() {
         let attached = String::from_utf8(attached.stdout).expect("text");
         assert!(attached.contains("postponed: programs.Loops$SameClass: run runs in thread same"));
         assert!(!attached.contains("programs.Loops$Helper"), "{attached}");
+        // A postponed class does not hide that a name of another class is wrong.
+        let mistyped = tprofiler(port, &["mute", "programs.Loops$Helper.nosuch"]);
+        let why = "mute: programs.Loops$Helper has no method nosuch";
+        assert!(error_line(&mistyped).contains(why), "{jdk}: {mistyped:?}");
         loops.program.ask("call 1000");
         assert_eq!(helper_calls(port, "SameClass"), None, "{jdk}");
         thread::sleep(RECOVERY);

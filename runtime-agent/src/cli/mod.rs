@@ -27,7 +27,7 @@ mod trigger;
 mod values;
 
 use std::ffi::OsString;
-use std::io::{self, Write};
+use std::io::{self, ErrorKind, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -325,9 +325,13 @@ fn run(mut arguments: Arguments) -> Result<ExitCode, Failure> {
             answer.map_err(failed(&target))
         }
     }?;
-    // The reader may be gone.
-    let _ = io::stdout().write_all(text.as_bytes());
-    Ok(ExitCode::SUCCESS)
+    match io::stdout().write_all(text.as_bytes()) {
+        // The reader has seen enough, as `head` has.
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            Err(failed("the answer cannot be written")(error))
+        }
+        _ => Ok(ExitCode::SUCCESS),
+    }
 }
 
 /// Sends one command to an agent and returns its answer. Without a token, sends only `status`.

@@ -134,12 +134,16 @@ impl MethodStates {
             others: others.into_iter().take(MOST).collect(),
             named,
             similar: is_known.then(|| similar(name, siblings)),
-            // Any class may have a method of a name without a class.
             postponed: postponed
                 .iter()
                 .filter(|postponed| match pattern.class(&postponed.class) {
                     ClassMatch::AllMethods => true,
-                    ClassMatch::SomeMethods => !["", "**"].contains(&class),
+                    // Any class may have a method of a name without a class, or after `**`.
+                    ClassMatch::SomeMethods => {
+                        Pattern::parse(class)
+                            .is_ok_and(|of| of.class(&postponed.class) == ClassMatch::AllMethods)
+                            && class != "**"
+                    }
                     ClassMatch::None => false,
                 })
                 .cloned()
