@@ -1,5 +1,6 @@
 //! `tprofiler profile`: attaches, records for a while, detaches, and prints the report.
 
+use std::collections::HashSet;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -88,13 +89,12 @@ pub(super) fn profile(
         );
     }
     postponed.for_each(|line| eprintln!("tprofiler: {line}"));
+    let mut reported = HashSet::new();
+    print_hints(&status, &mut reported);
     wait(&attached, arguments.duration, &signals);
     let detached = detach(pid, token);
     // Report why there may be nothing in the report.
-    let said = detached.as_deref().unwrap_or_default();
-    for hint in said.lines().filter_map(|line| line.strip_prefix("hint: ")) {
-        eprintln!("tprofiler: {hint}");
-    }
+    print_hints(detached.as_deref().unwrap_or_default(), &mut reported);
     if let Err(error) = detached {
         match attached.jvm.agent_state() {
             AgentState::Attached { .. } | AgentState::Beginning => return Err(error),
@@ -119,6 +119,15 @@ pub(super) fn profile(
             Ok(ExitCode::SUCCESS)
         }
         _ => Ok(ExitCode::FAILURE),
+    }
+}
+
+/// Prints the hints of an answer, each once.
+fn print_hints(answer: &str, reported: &mut HashSet<String>) {
+    for hint in answer.lines().filter_map(|line| line.strip_prefix("hint: ")) {
+        if reported.insert(hint.to_owned()) {
+            eprintln!("tprofiler: {hint}");
+        }
     }
 }
 
