@@ -52,7 +52,9 @@ fn survive(jdk: &Jdk, collector: &str, time: Duration) {
         }
         tprofiler_text(&["detach", &pid]);
         running.signal("STKFLT");
-        tprofiler_text(&["attach", &pid, &agent]);
+        // Half of the times, a class is replaced while one of its loops runs, so that old methods are on stacks.
+        let retransform = if cycles % 2 == 0 { ",retransform=even-running" } else { "" };
+        tprofiler_text(&["attach", &pid, &format!("{agent}{retransform}")]);
         cycles += 1;
     }
     fs::write(&file, "").expect("a file");
