@@ -65,8 +65,8 @@ fn a_compiled_loop_sees_at_once_that_a_method_is_muted() {
             }
             assert!(muted_seen > 0);
             for command in [&["mute", "com.nobody.X"], &["threshold", "com.nobody.X:1s"]] {
-                let hint = "no class with probes has methods that com.nobody.X names; such a class is excluded, no include \
-                            matches it";
+                let hint = "no class with probes has methods that com.nobody.X names; such a class is \
+                            excluded, no include matches it";
                 assert_eq!(json(port, command)["hints"][0], hint, "{what}");
             }
             assert_eq!(json(port, &["unmute", "com.nobody.X"])["methods_muted"], 0, "{what}");
@@ -349,8 +349,8 @@ fn methods_that_are_loaded_later_are_muted_too_and_a_new_profile_begins_without(
         assert_eq!(program.ask("wait"), "ready");
         let answer = tprofiler(port, &["mute", "programs.Phases$*"]);
         let answer = String::from_utf8(answer.stdout).expect("text");
-        let expected = "methods muted: 0\nmuted: programs.Phases$*\nhint: no class with probes has \
-                        methods that programs.Phases$* names; it holds for classes loaded later\n";
+        let expected = "methods muted: 0\nmuted: programs.Phases$*\nhint: programs.Phases$* names no \
+                        method that is measured; it holds for classes loaded later\n";
         assert!(answer.ends_with(expected), "{answer}");
         program.ask("calls 1");
         wait_until("its methods", || json(port, &["mute"])["methods_muted"] == 4);

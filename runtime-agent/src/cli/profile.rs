@@ -137,26 +137,17 @@ fn has_samples(run: &Path) -> bool {
     files.into_iter().any(|file| file.file_name().to_string_lossy().contains(".samples.csv"))
 }
 
-/// The arguments of `analyze` for a file of this name. With samples, stacks are of CPU time.
+/// The arguments of `analyze` for a file of this name, which says the format. With samples, stacks are of CPU time.
 fn report_as(output: &Path, has_samples: bool) -> Result<&'static [&'static str], Failure> {
     let extension = output.extension().and_then(|extension| extension.to_str());
-    Ok(match (extension.unwrap_or_default(), has_samples) {
-        ("html", _) => &["--format", "html"],
-        ("svg", true) => &["--flame", "cpu"],
-        ("svg", false) => &["--flame", "calls"],
-        ("jfr", _) => &["--format", "jfr"],
-        ("pprof", true) => &["--format", "pprof", "--flame", "cpu"],
-        ("pprof", false) => &["--format", "pprof"],
-        ("collapsed", true) => &["--format", "collapsed", "--flame", "cpu"],
-        ("collapsed", false) => &["--format", "collapsed"],
-        ("json", _) => &["--format", "json"],
-        ("csv", _) => &["--format", "csv"],
-        ("txt", _) => &["--format", "text"],
+    match extension.unwrap_or_default() {
+        "svg" | "pprof" | "collapsed" if has_samples => Ok(&["--flame", "cpu"]),
+        "svg" | "pprof" | "collapsed" | "html" | "jfr" | "json" | "csv" | "txt" => Ok(&[]),
         _ => {
             let known = ".html, .svg, .jfr, .pprof, .collapsed, .json, .csv or .txt";
-            return Err(format!("{}: its name must end with {known}", output.display()).into());
+            Err(format!("{}: its name must end with {known}", output.display()).into())
         }
-    })
+    }
 }
 
 fn analyze() -> Result<PathBuf, Failure> {

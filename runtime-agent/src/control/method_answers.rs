@@ -236,8 +236,8 @@ pub(super) fn add_states(answer: &mut Answer, states: &MethodStates) {
     answer.value("postponed", postponed.collect::<Vec<String>>());
 }
 
-/// Calls in progress, and what their threads wait for, if that is known: `threads` has all platform threads, and those
-/// virtual ones of which it is.
+/// Calls in progress, and what their threads wait for. `threads` has platform threads, and virtual ones that wait for a
+/// lock or execute a statement.
 pub(super) fn add_in_flight(answer: &mut Answer, in_flight: &InFlight, threads: &[ThreadNow]) {
     // The carrier of a virtual thread does not wait for it.
     let now = |busy: &BusyThread| {

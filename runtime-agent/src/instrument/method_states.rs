@@ -32,7 +32,7 @@ pub(crate) struct MethodStates {
     pub more_others: usize,
     /// Classes that could not be retransformed yet.
     pub postponed: Vec<Postponed>,
-    /// If nothing has the pattern's name: names of classes and methods that are like it, as much of their ends as it has.
+    /// If nothing has the pattern's name: names of classes and methods that are like it, with as many parts.
     pub nearest: Vec<String>,
     /// If the pattern is a class of which something is known and no method of it: instrumented methods with similar
     /// names.
@@ -127,6 +127,13 @@ impl MethodStates {
             names == ClassMatch::AllMethods
         });
         others.sort_by(|(one, _), (other, _)| one.cmp(other));
+        // Any class may have a method of a name without a class, or after `**`.
+        let of_class = Pattern::parse(class).ok().filter(|_| class != "**");
+        let is_named = |postponed: &Postponed| {
+            let names =
+                |pattern: &Pattern| pattern.class(&postponed.class) == ClassMatch::AllMethods;
+            names(pattern) || of_class.as_ref().is_some_and(names)
+        };
         Self {
             more_methods: found.len().saturating_sub(MOST),
             methods: found.into_iter().take(MOST).collect(),
@@ -134,20 +141,7 @@ impl MethodStates {
             others: others.into_iter().take(MOST).collect(),
             named,
             similar: is_known.then(|| similar(name, siblings)),
-            postponed: postponed
-                .iter()
-                .filter(|postponed| match pattern.class(&postponed.class) {
-                    ClassMatch::AllMethods => true,
-                    // Any class may have a method of a name without a class, or after `**`.
-                    ClassMatch::SomeMethods => {
-                        Pattern::parse(class)
-                            .is_ok_and(|of| of.class(&postponed.class) == ClassMatch::AllMethods)
-                            && class != "**"
-                    }
-                    ClassMatch::None => false,
-                })
-                .cloned()
-                .collect(),
+            postponed: postponed.iter().filter(|postponed| is_named(postponed)).cloned().collect(),
             nearest: Vec::new(),
         }
     }

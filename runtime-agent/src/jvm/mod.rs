@@ -1,5 +1,5 @@
-//! The agent's interface to the JVM, by JNI and JVMTI: its probe class, threads, class loaders, pauses. What only HotSpot's
-//! tables know is in [`crate::hotspot`].
+//! The agent's interface to the JVM, by JNI and JVMTI: its probe class, threads, class loaders, pauses. What only
+//! HotSpot's tables know is in [`crate::hotspot`].
 //!
 //! ```text
 //! probe_class, statement_class   the classes that probes call, and their switches

@@ -1,5 +1,5 @@
-//! The files of a run: where they are, how much they may take, and when they are deleted. Only the agent thread writes, and
-//! [`compress`] on a thread of its own; a full or hanging disk delays neither the program nor its probes.
+//! The files of a run: where they are, how much they may take, and when they are deleted. Only the agent thread writes,
+//! and [`compress`] on a thread of its own; a full or hanging disk delays neither the program nor its probes.
 //!
 //! ```text
 //! run_log      the run: begins hours, and writes rows where they belong

@@ -4,8 +4,9 @@
 //! the methods are throttled that cost most for the least time measured in them: many calls, each about as long as
 //! its probes. A method whose slow calls are worth its probes is needed, and stays.
 //!
-//! [`start_up`] is stricter while a program begins. [`waves`] decides when throttled methods are compiled out, and [`return_to_budget`] which ones are measured again.
-//! Nothing here retransforms a class: a running loop would stay slow for good.
+//! [`start_up`] is stricter while a program begins. [`waves`] decides when throttled methods are compiled out, and
+//! [`return_to_budget`] which ones are measured again. Nothing here retransforms a class: a running loop would stay slow
+//! for good.
 //!
 //! These are decisions only, without a clock or a JVM; [`controller`] carries them out.
 
@@ -241,7 +242,7 @@ impl Overhead {
         self.weigh(&costs, period.seconds());
         let share = budget.of_one();
         let is_strict = self.start_up.is_strict(period.now_ns, self.probes_share / share);
-        let worth_it = if is_strict { StartUp::worth_it(share) } else { share };
+        let worth_it = share / if is_strict { start_up::INTERPRETED } else { 1.0 };
         let (candidates, stays_ns) = self.candidates(costs, worth_it);
         let budget_ns = share * period.budgeted_cpu_ns();
         // A pause is over, whatever is throttled for it.
@@ -252,7 +253,7 @@ impl Overhead {
         if candidates_ns <= room_ns {
             return Vec::new();
         }
-        let target_ns = if is_strict { StartUp::target_ns(budget_ns) } else { TARGET * room_ns };
+        let target_ns = if is_strict { start_up::TARGET * budget_ns } else { TARGET * room_ns };
         let mut throttled = self.throttle(candidates, target_ns, period);
         let can_go = throttled.iter().filter(|(id, _)| *id < end);
         let calls_per_s = can_go.map(|(_, left)| left.why.calls_per_s).sum();

@@ -67,12 +67,14 @@ impl Waves {
     ) -> bool {
         let is_over =
             |(first_ns, last_ns)| now_ns >= last_ns + QUIET_NS || now_ns >= first_ns + LONGEST_NS;
+        // Of the wave that ends now, too.
+        let first_least = start_up.least_calls_per_s(LEAST_CALLS_PER_S);
         if self.throttled_ns.is_some_and(is_over) {
             self.throttled_ns = None;
             start_up.end();
         }
         let (least, wait_ns) = match self.discards {
-            0 => (start_up.least_calls_per_s(LEAST_CALLS_PER_S), 0),
+            0 => (first_least, 0),
             times => {
                 (LEAST_CALLS_PER_S, (FIRST_WAIT_NS << (times - 1).min(16)).min(LONGEST_WAIT_NS))
             }
@@ -80,7 +82,6 @@ impl Waves {
         let is_due = self.throttled_ns.is_none()
             && calls_per_s + self.late_calls_per_s >= least
             && now_ns >= self.discarded_ns + wait_ns;
-        start_up.decided();
         if is_due {
             (self.discards, self.discarded_ns, self.late_calls_per_s) =
                 (self.discards + 1, now_ns, 0);

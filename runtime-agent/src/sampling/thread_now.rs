@@ -76,7 +76,7 @@ impl ThreadNow {
     }
 }
 
-/// What these virtual threads wait for or execute, of those that do so. Waits whose end may not have been seen are left out.
+/// What these virtual threads wait for or execute, of those that do so. Without `ends_are_seen`, waits are left out.
 pub(super) fn of_virtual(
     numbers: impl Iterator<Item = JavaThreadId>,
     ends_are_seen: bool,

@@ -1,4 +1,4 @@
-//! Tests the stack walker at the start: walks of threads that stand still must find what the JVM says of the same stacks.
+//! Tests the stack walker at the start: walks of threads that stand still find what the JVM says of the same stacks.
 #![allow(unsafe_code)]
 
 use std::thread;

@@ -1,5 +1,5 @@
-//! One run of the agent, from the JVM's start or an attach until the JVM's end or a detach. `agent` begins it; all else asks
-//! the agent thread by a request.
+//! One run of the agent, from the JVM's start or an attach until the JVM's end or a detach. `agent` begins it; all else
+//! asks the agent thread by a request.
 //!
 //! ```text
 //! claim, profile     the callback's side: prepares a run, and waits for the agent thread

@@ -308,12 +308,11 @@ impl<'j> AgentLoop<'j> {
         Ok(if named == 0 { vec![self.why_not_named(pattern, "trace")] } else { Vec::new() })
     }
 
-    /// A pattern names no method that is measured: why, and that it stays.
+    /// A pattern names no method that is measured: why, and that it stays. A wildcard has no near names, and may take long
+    /// to match.
     fn names_nothing(&mut self, pattern: &Pattern) -> String {
-        let why = match self.method_states(pattern) {
-            (_, Some(hint)) => hint,
-            (_, None) => format!("{pattern} names no method that is measured"),
-        };
+        let hint = if pattern.has_wildcards() { None } else { self.method_states(pattern).1 };
+        let why = hint.unwrap_or_else(|| format!("{pattern} names no method that is measured"));
         match self.active.load_hook.classes.why_excluded(pattern) {
             Some(_) => why,
             None => format!("{why}; it holds for classes loaded later"),
