@@ -42,6 +42,30 @@ fn times_by_frame(collapsed: &str) -> BTreeMap<String, u64> {
     times
 }
 
+/// Like `tprofiler profile -o`.
+#[test]
+fn a_files_name_says_its_format() {
+    let logs = shop();
+    for (file, format) in [
+        ("out.html", "html"),
+        ("out.svg", "flamegraph"),
+        ("out.collapsed", "collapsed"),
+        ("out.json", "json"),
+        ("out.csv", "csv"),
+        ("out.txt", "text"),
+        ("out", "text"),
+    ] {
+        let read = |arguments: &[&str]| {
+            let outcome = logs.analyze(&[&["logs", "-o", file], arguments].concat());
+            assert_eq!(outcome.status, 0, "{file}");
+            fs::read_to_string(logs.root().join(file)).unwrap()
+        };
+        let by_name = read(&[]);
+        assert_eq!(by_name, read(&["--format", format]), "{file}");
+        assert_eq!(by_name != read(&["--format", "text"]), format != "text", "{file}");
+    }
+}
+
 #[test]
 fn collapsed_stacks_add_up_to_the_totals() {
     let text = golden("forms.collapsed", "collapsed", &[]);

@@ -13,30 +13,6 @@ fn the_text_report() {
     assert_golden("report.txt", &shop().analyze(&["logs"]).quiet());
 }
 
-/// Like `tprofiler profile -o`.
-#[test]
-fn a_files_name_says_its_format() {
-    let logs = shop();
-    for (file, format) in [
-        ("out.html", "html"),
-        ("out.svg", "flamegraph"),
-        ("out.collapsed", "collapsed"),
-        ("out.json", "json"),
-        ("out.csv", "csv"),
-        ("out.txt", "text"),
-        ("out", "text"),
-    ] {
-        let read = |arguments: &[&str]| {
-            let outcome = logs.analyze(&[&["logs", "-o", file], arguments].concat());
-            assert_eq!(outcome.status, 0, "{file}");
-            std::fs::read_to_string(logs.root().join(file)).unwrap()
-        };
-        let by_name = read(&[]);
-        assert_eq!(by_name, read(&["--format", format]), "{file}");
-        assert_eq!(by_name != read(&["--format", "text"]), format != "text", "{file}");
-    }
-}
-
 #[test]
 fn headings_are_bold_on_a_terminal_alone() {
     let logs = shop();
