@@ -1,5 +1,5 @@
-//! Finds runs and their files, and reads rows in blocks on several threads. What is wrong becomes a problem and never ends
-//! the reading; the result does not depend on the number of threads.
+//! Finds runs and their files, and reads rows in blocks on several threads. What is wrong becomes a problem and never
+//! ends the reading; the result does not depend on the number of threads.
 //!
 //! ```text
 //! runs          finds them

@@ -1,5 +1,5 @@
-//! Sums over calls and events, and the types of their keys. This module knows neither files nor formats: `run` fills sums,
-//! `report` reads them.
+//! Sums over calls and events, and the types of their keys. This module knows neither files nor formats: `run` fills
+//! sums, `report` reads them.
 //!
 //! ```text
 //! aggregate, by_minute, overview_sums, last_hours   calls by group and method, and over time
