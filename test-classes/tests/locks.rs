@@ -6,7 +6,8 @@ use std::process::Command;
 use log_format::rows::{LockKind, LockRow, counter};
 use test_classes::{
     Finished, Java, Jdk, LockWait, Profile, artifacts, at_once, classes, ends_of_jdks, free_port,
-    has_thread, jdks, jdks_from, lock_waits, rows, tprofiler_json, tprofiler_text, wait_until,
+    has_thread, jdks, jdks_by_turns, jdks_from, lock_waits, rows, tprofiler_json, tprofiler_text,
+    wait_until,
 };
 
 /// What a run of the program printed, counted and recorded.
@@ -192,7 +193,7 @@ fn many_waits_are_all_counted() {
 /// Where waits cost more than the cap, they are counted part of the time, and `status` says so.
 #[test]
 fn very_many_waits_keep_to_the_cap() {
-    for jdk in ends_of_jdks() {
+    for jdk in jdks_by_turns() {
         for (cap, is_over) in [("0.1%", true), ("off", false)] {
             let logs = tempfile::tempdir().expect("a temporary folder");
             let path = logs.path().display();
@@ -333,6 +334,10 @@ fn a_deadlock_outlives_a_pause() {
         assert_eq!(circles(), 1, "{jdk}");
         wait_until("waits were counted again", || skipped() > Some(3));
         assert_eq!(circles(), 1, "{jdk}");
+        // A queue's parks are no waits for locks.
+        let status = tprofiler_json(port, &["status"]);
+        let [waits, parks] = ["lock_waits", "other_parks"].map(|name| status[name].as_u64());
+        assert!(parks > Some(100) && waits < Some(10), "{jdk}: {status}");
         let before = skipped().expect("a number");
         program.end().expect_quiet_success(jdk);
         let told = Profile::only_run(logs.path()).counter(counter::LOCK_SECONDS_SKIPPED);

@@ -264,7 +264,9 @@ fn add_sampling(answer: &mut Answer, sampling: &SamplingFigures) {
         answer.line("waiting", format!("{looks} looks at {threads} threads"));
     }
     answer.value("off_cpu_looks", sampling.looks.0);
-    answer.add("lock waits", sampling.lock_waits.waits);
+    let waits = sampling.lock_waits;
+    answer.add("lock waits", waits.waits.saturating_sub(waits.other_parks));
+    answer.add("other parks", waits.other_parks);
     answer.add("parks counted", sampling.counts_parks);
     answer.add("lock waits dropped", sampling.lock_waits.dropped);
     answer.add("lock waits lost", sampling.lock_waits.lost);

@@ -65,9 +65,10 @@ impl LockWaits {
 
     /// What was counted since the run began.
     pub(super) fn counts(&self) -> Counts {
-        let Counts { waits, dropped, lost, seconds_skipped } = Counts::now();
+        let Counts { waits, other_parks, dropped, lost, seconds_skipped } = Counts::now();
         Counts {
             waits: waits.saturating_sub(self.before.waits),
+            other_parks: other_parks.saturating_sub(self.before.other_parks),
             dropped: dropped.saturating_sub(self.before.dropped) + self.over_budget,
             lost: lost.saturating_sub(self.before.lost),
             seconds_skipped: seconds_skipped.saturating_sub(self.before.seconds_skipped),
@@ -75,7 +76,7 @@ impl LockWaits {
     }
 
     pub(super) fn counters(&self) -> [(&'static str, u64); 4] {
-        let Counts { waits, dropped, lost, seconds_skipped } = self.counts();
+        let Counts { waits, dropped, lost, seconds_skipped, .. } = self.counts();
         [
             (counter::LOCK_WAITS, waits),
             (counter::LOCK_WAITS_DROPPED, dropped),

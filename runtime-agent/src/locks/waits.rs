@@ -23,9 +23,10 @@ static NOTES_MONITORS: AtomicBool = AtomicBool::new(false);
 static IS_ON: AtomicBool = AtomicBool::new(false);
 /// Waits of so many ticks are kept.
 static THRESHOLD: AtomicU64 = AtomicU64::new(u64::MAX);
-/// Waits that have ended, those over the threshold that were not kept, those that are not counted for lack of memory,
-/// and what all of them cost.
+/// Waits that have ended, those of them that were other parks, those over the threshold that were not kept, those that
+/// are not counted for lack of memory, and what all of them cost.
 static WAITS: AtomicU64 = AtomicU64::new(0);
+static PARKS: AtomicU64 = AtomicU64::new(0);
 static DROPPED: AtomicU64 = AtomicU64::new(0);
 static LOST: AtomicU64 = AtomicU64::new(0);
 /// How long nothing was counted, because there were too many. The agent thread turns it on and off.
@@ -48,6 +49,8 @@ const EVENT_NS: u64 = 400;
 pub(crate) struct Counts {
     /// Waits that ended.
     pub waits: u64,
+    /// Those of them that were for nothing that another thread may have.
+    pub other_parks: u64,
     /// Those of them that were not kept although they took long.
     pub dropped: u64,
     /// Others, which are counted nowhere for lack of memory.
@@ -58,9 +61,10 @@ pub(crate) struct Counts {
 
 impl Counts {
     pub(crate) fn now() -> Self {
-        let [waits, dropped, lost] =
-            [&WAITS, &DROPPED, &LOST].map(|counter| counter.load(Ordering::Relaxed));
-        Self { waits, dropped, lost, seconds_skipped: SKIPPED.ns().div_ceil(1_000_000_000) }
+        let [waits, other_parks, dropped, lost] =
+            [&WAITS, &PARKS, &DROPPED, &LOST].map(|counter| counter.load(Ordering::Relaxed));
+        let seconds_skipped = SKIPPED.ns().div_ceil(1_000_000_000);
+        Self { waits, other_parks, dropped, lost, seconds_skipped }
     }
 }
 
@@ -235,6 +239,9 @@ pub(super) fn end_wait(jni: &JniEnv, key: Key, now: u64, java_thread: usize) -> 
     let is_counted = sums::add(wait.class, wait.method, ticks);
     let counter = if is_counted { &WAITS } else { &LOST };
     counter.fetch_add(1, Ordering::Relaxed);
+    if is_counted && !may_have_owner(wait.class) {
+        PARKS.fetch_add(1, Ordering::Relaxed);
+    }
     (is_counted && is_kept(&wait, ticks)).then_some(EndedWait { key, wait, ticks })
 }
 
