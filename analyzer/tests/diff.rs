@@ -416,6 +416,10 @@ fn what_cannot_be_compared_is_an_error_of_one_line() {
             "--min-time: '1' is neither like 0.1% nor like 1s",
         ),
         (vec!["logs/before", "logs/after", "--method", "a/b"], "--method: 'a/b' is not a pattern"),
+        (
+            vec!["logs/before", "logs/after", "-o", "diff.html"],
+            "--output: 'diff.html' has no format of diff: use .txt, .csv or .json, or --format",
+        ),
     ] {
         let outcome = logs.analyze(&[&["diff"], args.as_slice()].concat());
         assert_eq!((outcome.status, outcome.stdout.as_str()), (2, ""), "{args:?}");

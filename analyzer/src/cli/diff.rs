@@ -36,7 +36,7 @@ pub struct DiffArgs {
     #[arg(long, value_enum, value_name = "UNIT")]
     tprofiler_unit: Option<Unit>,
     /// Output format [default: by the end of FILE's name, else text]
-    #[arg(long, value_parser = one_of(&[Format::Text, Format::Csv, Format::Json]))]
+    #[arg(long, value_parser = one_of(&FORMATS))]
     format: Option<Format>,
     /// Write to this file, whole or not at all
     #[arg(short, long, value_name = "FILE")]
@@ -49,6 +49,8 @@ pub struct DiffArgs {
     #[arg(long, value_name = "TIME", default_value = "0.02%", requires = "fail_above")]
     min_time: String,
 }
+
+const FORMATS: [Format; 3] = [Format::Text, Format::Csv, Format::Json];
 
 const AFTER_HELP: &str = "Times are self times. Exit status: 0 all was read, 1 part of the logs could \
 not be read, 2 no comparison, 3 something is slower than --fail-above allows.";
@@ -67,8 +69,14 @@ impl DiffArgs {
                 BadValue::new(self.min_time, "is neither like 0.1% nor like 1s").of("--min-time")
             })?)),
         };
-        let by_name = self.output.as_deref().and_then(Format::of_file);
-        let by_name = by_name.filter(|format| matches!(format, Format::Csv | Format::Json));
+        let by_name = match self.output.as_deref().and_then(Format::of_file) {
+            Some(other) if self.format.is_none() && !FORMATS.contains(&other) => {
+                let name = self.output.unwrap_or_default().display().to_string();
+                let reason = "has no format of diff: use .txt, .csv or .json, or --format";
+                return Err(BadValue::new(name, reason).of("--output"));
+            }
+            by_name => by_name,
+        };
         let limit = self.fail_above.map(|text| {
             parse_percent(&text).map(|percent| Limit { percent, least }).ok_or_else(|| {
                 BadValue::new(text, "is not a percentage like 20%").of("--fail-above")

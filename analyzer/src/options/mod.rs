@@ -207,6 +207,12 @@ impl CallFilter {
         *self == Self::default()
     }
 
+    /// Whether not every call of a thread counts.
+    #[must_use]
+    pub fn selects_each(&self) -> bool {
+        self.exit.is_some() || self.above_ns.is_some()
+    }
+
     /// Whether a call counts, apart from its thread.
     #[must_use]
     pub fn takes(&self, row: &CallRow) -> bool {

@@ -250,6 +250,12 @@ pub fn notes(
                 .to_owned(),
         );
     }
+    if selection.calls.selects_each() {
+        notes.push(
+            "--exit and --above select calls: CPU time, waiting, locks, SQL and exceptions are of all"
+                .to_owned(),
+        );
+    }
     notes.extend(tprofiler_notes(&counts.tprofiler));
     if counts.records_without_path > 0 {
         let fate = if selection.stacks {
