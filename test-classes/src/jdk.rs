@@ -5,7 +5,7 @@
 //!
 //! | `TEST_JDKS` | runtimes |
 //! | --- | --- |
-//! | not set, or empty | the fast lane: one of the newest version and, by turns of tests, one of the oldest or of 17 |
+//! | not set, or empty | the fast lane: the newest and, by turns of tests, the oldest or 17; or one of these three |
 //! | `all` | all |
 //! | `17,25` | all of these versions |
 
@@ -114,9 +114,22 @@ pub fn jdks() -> &'static [Jdk] {
         return chosen();
     }
     let pairs = PAIRS.get_or_init(|| pairs(chosen()));
-    let test = std::thread::current();
-    let turn: usize = test.name().unwrap_or_default().bytes().map(usize::from).sum();
-    &pairs[turn % pairs.len()]
+    &pairs[turn() % pairs.len()]
+}
+
+/// One runtime in the fast lane, which depends on the test's name; all if `TEST_JDKS` is set. For tests of what depends
+/// little on the runtime.
+///
+/// # Panics
+/// As [`jdks`].
+pub fn jdks_by_turns() -> &'static [Jdk] {
+    let all = chosen();
+    if is_fast_lane() { std::slice::from_ref(&all[turn() % all.len()]) } else { all }
+}
+
+/// A number that differs between tests, and stays the same.
+fn turn() -> usize {
+    std::thread::current().name().unwrap_or_default().bytes().map(usize::from).sum()
 }
 
 /// The newest of these with each of the others.

@@ -36,7 +36,7 @@ pub use control::{
     Control, NONCE, error_line, field, mac, random, tprofiler, tprofiler_json, tprofiler_text,
     without_notice,
 };
-pub use jdk::{Jdk, at_once, compiler, ends_of_jdks, found, jdks, jdks_from};
+pub use jdk::{Jdk, at_once, compiler, ends_of_jdks, found, jdks, jdks_by_turns, jdks_from};
 pub use lane::{is_full, rounds};
 pub use libraries::{LibraryClass, classes_of, libraries, library};
 pub use loops::{Loops, Plain, RECOVERY, SHARE};

@@ -14,7 +14,7 @@ use std::time::Duration;
 use serde_json::Value;
 use test_classes::{
     Control, NONCE, Profile, Service, TOKEN_NEEDED, artifacts, at_once, error_line, free_port,
-    jdks, project,
+    jdks, jdks_by_turns, project,
 };
 
 const ROOT: u32 = 0;
@@ -130,7 +130,7 @@ const OWNERS_COMMANDS: [&[&str]; 13] = [
 
 #[test]
 fn the_owner_and_root_give_no_token_and_others_get_one_line() {
-    at_once(jdks(), |jdk| {
+    at_once(jdks_by_turns(), |jdk| {
         let service = Service::start_as(jdk, Some(NOBODY), free_port(), "");
         let (pid, addr) =
             (service.program.pid().to_string(), format!("localhost:{}", service.port));

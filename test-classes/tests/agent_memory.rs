@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use log_format::rows::counter;
 use test_classes::{
-    Dialogue, Java, Jdk, Profile, at_once, classes, compile, compiler, ends_of_jdks, free_port,
+    Dialogue, Java, Jdk, Profile, at_once, classes, compile, compiler, free_port, jdks_by_turns,
     tprofiler,
 };
 
@@ -111,7 +111,7 @@ fn generated(profile: &Profile) -> u64 {
 fn five_hundred_threads_and_twenty_thousand_methods() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let many = generate(folder.path());
-    at_once(ends_of_jdks(), |jdk| {
+    at_once(jdks_by_turns(), |jdk| {
         // Some 2 MB that the agent thread or the allocator keeps come and go, so all is called twice.
         let stages = ["deflate", "one", "call", "call", "recurse"];
         let (kb, profile) = run(jdk, folder.path(), &many, "256m", stages);

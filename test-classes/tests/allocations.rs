@@ -8,7 +8,8 @@ use log_format::descriptor::class_name;
 use log_format::rows::{AllocationRow, CallRow, ThreadRow, counter};
 use test_classes::{
     Java, Jdk, Profile, artifacts, classes, compile, compiler, ends_of_jdks, error_line, free_port,
-    jdks, library, project, rows, skipped, tprofiler, tprofiler_json, tprofiler_text,
+    jdks, jdks_by_turns, library, project, rows, skipped, tprofiler, tprofiler_json,
+    tprofiler_text,
 };
 
 /// Bytes that the program printed: of objects by their name, and of all.
@@ -173,7 +174,7 @@ fn the_program_knows_its_bytes() {
 /// Beyond the cap, the interval grows.
 #[test]
 fn many_samples_keep_to_the_cap() {
-    for jdk in ends_of_jdks() {
+    for jdk in jdks_by_turns() {
         let intervals = |cap: &str| {
             let logs = tempfile::tempdir().expect("a temporary folder");
             let path = logs.path().display();

@@ -9,8 +9,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use test_classes::{
-    Control, Dialogue, Java, Service, TOKEN_NEEDED, classes, free_port, jdks, library,
-    tprofiler_json, wait_until,
+    Control, Dialogue, Java, Service, TOKEN_NEEDED, classes, free_port, jdks, jdks_by_turns,
+    library, tprofiler_json, wait_until,
 };
 
 /// Runs `then` while `clients` clients without the token ask for the status as fast as they can. Also returns the
@@ -48,7 +48,7 @@ fn while_strangers_ask<R>(service: &Service, clients: usize, then: impl FnOnce()
 
 #[test]
 fn a_flood_of_strangers_keeps_the_owner_from_nothing() {
-    for jdk in jdks() {
+    for jdk in jdks_by_turns() {
         let service = Service::start(jdk, "");
         let began = Instant::now();
         let ((), answers) = while_strangers_ask(&service, 12, || {
@@ -95,7 +95,7 @@ fn clients_without_the_token_get_one_status_a_second() {
 
 #[test]
 fn silent_clients_keep_nobody_out() {
-    for jdk in jdks() {
+    for jdk in jdks_by_turns() {
         let service = Service::start(jdk, "");
         let silent: Vec<TcpStream> = (0..40).map(|_| service.connect()).collect();
         let mut halves: Vec<TcpStream> = (0..20).map(|_| service.connect()).collect();

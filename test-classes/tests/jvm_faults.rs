@@ -7,6 +7,7 @@ use std::path::Path;
 use log_format::rows::{Exit, counter};
 use test_classes::{
     Counts, Finished, Java, Jdk, Profile, Record, classes, ends_of_jdks, faults, jdks,
+    jdks_by_turns,
 };
 
 /// Runs `programs.Faults` under the agent, which instruments only that program.
@@ -55,7 +56,7 @@ fn expect_exact(jdk: &Jdk, profile: &Profile, finished: &Finished, class: &str) 
 
 #[test]
 fn twenty_thousand_threads_that_end_are_counted_and_forgotten() {
-    for jdk in jdks() {
+    for jdk in jdks_by_turns() {
         let (profile, finished) = run(jdk, &[], &["threads", "20000"]);
         expect_exact(jdk, &profile, &finished, "programs.Faults");
         // Threads without a recorded call have no row.

@@ -8,7 +8,8 @@ use std::process::Command;
 
 use test_classes::{
     Finished, Java, Jdk, Profile, Sampled, TRUTH, classes, compile, compiler, ends_of_jdks, jar_of,
-    jdks, jdks_from, library, newest_classes, project, run_plain, run_truth, samples,
+    jdks, jdks_by_turns, jdks_from, library, newest_classes, project, run_plain, run_truth,
+    samples,
 };
 
 const ROUNDS: u32 = 100;
@@ -205,7 +206,7 @@ fn in_a_bundle_of_an_osgi_container() {
     let path = felix.display().to_string();
     compile(compiler(), &["--release", "11", "-cp", &path], &[source], folder.path());
     let bundle = jar_of("truth", folder.path());
-    for jdk in jdks() {
+    for jdk in jdks_by_turns() {
         let cache = tempfile::tempdir().expect("a temporary folder");
         let launch = |java: Java| {
             java.arg("-cp")

@@ -10,8 +10,8 @@ use std::process::{Command, Output, Stdio};
 use log_format::rows::counter;
 use test_classes::{
     Java, Profile, TRUTH, agent_jar, artifacts, at_once, classes, compiler, ends_of_jdks,
-    executions, install_agent_jar, jar_in, jdks, jdks_from, may_load, project, run_plain,
-    run_truth, skipped, sql_expected, sql_java, sums, tprofiler_text,
+    executions, install_agent_jar, jar_in, jdks, jdks_by_turns, jdks_from, may_load, project,
+    run_plain, run_truth, skipped, sql_expected, sql_java, sums, tprofiler_text,
 };
 use zip::write::SimpleFileOptions;
 use zip::{ZipArchive, ZipWriter};
@@ -141,7 +141,7 @@ fn text(bytes: &[u8]) -> String {
 #[test]
 fn a_maven_project_starts_and_stops_the_agent() {
     let Some((_folder, class_path)) = shop() else { return };
-    for jdk in jdks() {
+    for jdk in jdks_by_turns() {
         let logs = tempfile::tempdir().expect("a temporary folder");
         let options = format!(
             "include=shop.Orders,leaves=keep,overhead=off,port=off,logs={}",
@@ -177,7 +177,7 @@ fn expect_line(stderr: &str, expected: &str, what: &str) {
 /// Of two agents in one JVM, one measures everything, and the other prints a line.
 #[test]
 fn a_second_agent_prints_one_line_and_breaks_nothing() {
-    for jdk in jdks() {
+    for jdk in jdks_by_turns() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let (jar, library) = (agent_jar(), &artifacts().agent);
         let path = format!("-agentpath:{}", library.display());
@@ -344,7 +344,7 @@ fn what_goes_wrong_is_one_line() {
         (&jar, &temporary(&open), "", "has no sticky bit"),
         (&wrong_sum, "-Da=b", "", "the unpacked library has the SHA-256 sum"),
     ] {
-        for jdk in ends_of_jdks() {
+        for jdk in jdks_by_turns() {
             let what = format!("{jdk} {option} {options}");
             let agent = format!("-javaagent:{}={options}", jar.display());
             let java = Java::new(jdk).args(may_load(jdk)).args([option, &agent]);

@@ -7,8 +7,8 @@ use std::process::Command;
 use log_format::rows::counter;
 use serde_json::Value;
 use test_classes::{
-    Control, Dialogue, Java, Jdk, Profile, classes, ends_of_jdks, free_port, jdks, jdks_from,
-    tprofiler, tprofiler_json, wait_until,
+    Control, Dialogue, Java, Jdk, Profile, classes, ends_of_jdks, free_port, jdks, jdks_by_turns,
+    jdks_from, tprofiler, tprofiler_json, wait_until,
 };
 
 const MB: u64 = 1 << 20;
@@ -35,7 +35,7 @@ fn a_service_gets_its_threads_under_a_limit_of_address_space() {
     const THREADS: u64 = 5_000;
     let folder = tempfile::tempdir().expect("a temporary folder");
     let limited = |jdk: &Jdk| Java::with_address_space(jdk, 12 << 30).arg("-Xmx256m");
-    for jdk in ends_of_jdks() {
+    for jdk in jdks_by_turns() {
         let threads = THREADS.to_string();
         let run = |java: Java| java.main(classes(), "programs.Throng").args([&*threads, "1"]).run();
         let logs = folder.path().join(jdk.major.to_string());
@@ -223,7 +223,7 @@ fn a_hundred_thousand_parked_virtual_threads_stay_under_the_ceiling() {
 #[test]
 fn recursions_are_exact_while_others_read_their_stacks() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    for jdk in jdks() {
+    for jdk in jdks_by_turns() {
         let (logs, port) = (folder.path().join(jdk.major.to_string()), free_port());
         let options = format!(
             "include=programs.Depths.recurse,threshold=10s,port={port},logs={}",

@@ -11,8 +11,8 @@ use std::time::Duration;
 use log_format::rows::counter;
 use test_classes::{
     Java, Jdk, Profile, Record, Sampled, TRUTH, artifacts, classes, ends_of_jdks, faults, field,
-    free_port, is_full, jdks, project, run_truth, samples, skipped, timers, tprofiler_json,
-    tprofiler_text, wait_until,
+    free_port, is_full, jdks, jdks_by_turns, project, run_truth, samples, skipped, timers,
+    tprofiler_json, tprofiler_text, wait_until,
 };
 
 /// A user that the kernel refuses perf events, unless it allows them to all.
@@ -216,7 +216,7 @@ fn counts_stay_exact_while_threads_are_sampled() {
 #[test]
 fn each_java_thread_with_samples_has_one_name() {
     for (program, arguments) in [("programs.Brief", ["300", "2"]), (TRUTH, ["/dev/null", "300"])] {
-        for jdk in ends_of_jdks() {
+        for jdk in jdks_by_turns() {
             let folder = tempfile::tempdir().expect("a temporary folder");
             let logs = folder.path().join("logs");
             let (package, _) = program.split_once('.').expect("a package");

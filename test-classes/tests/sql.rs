@@ -7,9 +7,9 @@ use std::path::Path;
 
 use log_format::rows::{Exit, StatementRow, counter};
 use test_classes::{
-    Executed, Jdk, Profile, SqlRun, ends_of_jdks, executions, field, free_port, jdks, jdks_from,
-    library, rows, run_sql, secrets, set_clock, slow_statements, sql_classes, sql_expected,
-    sql_java, sums, tprofiler, tprofiler_text, wait_until,
+    Executed, Jdk, Profile, SqlRun, ends_of_jdks, executions, field, free_port, jdks_by_turns,
+    jdks_from, library, rows, run_sql, secrets, set_clock, slow_statements, sql_classes,
+    sql_expected, sql_java, sums, tprofiler, tprofiler_text, wait_until,
 };
 
 const STATEMENTS: &str = "sql.Statements";
@@ -17,7 +17,7 @@ const STATEMENTS: &str = "sql.Statements";
 /// Prepared, plain, batched, failing, nested and cancelled ones, through a pool, proxies and wrappers, of many threads.
 #[test]
 fn statements_of_h2_are_counted_exactly() {
-    for jdk in jdks() {
+    for jdk in jdks_by_turns() {
         let plain = sql_java(jdk, None).args([STATEMENTS, "h2", "all"]).run();
         plain.expect_quiet_success(jdk);
         let ran = run_sql(jdk, "sql=100ms", &[STATEMENTS, "h2", "all"]);
@@ -49,7 +49,7 @@ fn statements_of_h2_are_counted_exactly() {
 fn statements_of_sqlite_are_counted_exactly() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let library = format!("-Dorg.sqlite.tmpdir={}", folder.path().display());
-    for jdk in jdks() {
+    for jdk in jdks_by_turns() {
         let program = [&library, STATEMENTS, "sqlite", "all"];
         let plain = sql_java(jdk, None).args(program).run();
         plain.expect_quiet_success(jdk);
@@ -66,7 +66,7 @@ fn statements_of_sqlite_are_counted_exactly() {
 
 #[test]
 fn wrappers_that_add_comments_change_no_count() {
-    for jdk in jdks() {
+    for jdk in jdks_by_turns() {
         run_sql(jdk, "sql=100ms", &[STATEMENTS, "h2", "commenting"]).expect_truth(jdk);
     }
 }
@@ -98,7 +98,7 @@ fn without_the_option_nothing_is_recorded() {
 
 #[test]
 fn methods_of_other_classes_do_not_count() {
-    for jdk in jdks() {
+    for jdk in jdks_by_turns() {
         let ran = run_sql(jdk, "sql=0ms", &["sql.Others", "none"]);
         assert_eq!((ran.total(), ran.slow.len()), (0, 0), "{jdk}: {:?}", ran.executions);
         assert_eq!(ran.secrets, BTreeSet::new(), "{jdk}");
@@ -109,7 +109,7 @@ fn methods_of_other_classes_do_not_count() {
 /// The JIT puts the methods of statements into each other, and replaces their frames while they run.
 #[test]
 fn statements_in_one_another_are_counted_when_they_are_inlined() {
-    for jdk in jdks() {
+    for jdk in jdks_by_turns() {
         for options in ["sql=100ms", "sql=0"] {
             run_sql(jdk, options, &["sql.Inlined", "200000"]).expect_truth(jdk);
         }
@@ -119,7 +119,7 @@ fn statements_in_one_another_are_counted_when_they_are_inlined() {
 /// Other subclasses of the superclass, before and after the statements' classes are loaded.
 #[test]
 fn siblings_of_statements_do_not_count() {
-    for jdk in jdks() {
+    for jdk in jdks_by_turns() {
         run_sql(jdk, "sql=0ms", &["sql.Others", "siblings"]).expect_truth(jdk);
     }
 }
@@ -174,7 +174,7 @@ fn compare_slow(jdk: &Jdk, ran: &SqlRun) {
 
 #[test]
 fn slow_statements_have_their_stacks() {
-    for jdk in jdks() {
+    for jdk in jdks_by_turns() {
         let ran = run_sql(jdk, "sql=100ms", &["sql.Slow"]);
         ran.expect_truth(jdk);
         compare_slow(jdk, &ran);
@@ -223,7 +223,7 @@ fn literals_are_written_if_asked() {
 
 #[test]
 fn urls_have_no_secrets() {
-    for jdk in jdks() {
+    for jdk in jdks_by_turns() {
         for options in ["sql=0ms", "sql=0ms,sql_literals=on"] {
             let ran = run_sql(jdk, options, &["sql.Urls"]);
             ran.expect_truth(jdk);
@@ -301,7 +301,7 @@ fn statements_and_class_loaders_are_collected() {
 
 #[test]
 fn statements_are_recorded_from_attach_to_detach_and_again() {
-    for jdk in jdks() {
+    for jdk in jdks_by_turns() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let logs = folder.path().join("logs");
         let attaches: &[&str] =
@@ -449,7 +449,7 @@ fn has(logs: &Path, end: &str) -> bool {
 /// A statement in progress is in the answers, and in the log if recording ends before it does.
 #[test]
 fn statements_in_progress_are_shown_and_recorded() {
-    for jdk in jdks() {
+    for jdk in jdks_by_turns() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let (logs, port) = (folder.path().join("logs"), free_port());
         let options =

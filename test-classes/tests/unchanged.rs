@@ -1,13 +1,13 @@
 //! A program under the agent behaves as without it: the same output, the same exit status, and for a compiler the
 //! same class files byte for byte.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use log_format::rows::counter;
 use test_classes::{
-    Finished, Java, Jdk, Profile, classes, compiler, ecj, found, is_full, jdks, jdks_from, project,
+    Finished, Java, Jdk, Profile, classes, ecj, found, is_full, jdks, jdks_from, project,
 };
 
 /// All files below a folder, by relative path.
@@ -68,14 +68,13 @@ fn same_classes(jdk: &Jdk, compiler: &[&str], agent_options: &str, what: &str) {
 
 #[test]
 fn javac_writes_the_same_classes() {
-    let mut tried = 0;
-    let with_compiler = jdks().iter().filter(|jdk| jdk.has_compiler());
-    for jdk in with_compiler.chain([compiler()]).collect::<BTreeSet<_>>() {
+    let able: Vec<&Jdk> = found().iter().filter(|jdk| jdk.has_compiler()).collect();
+    let chosen = if is_full() { &able[..] } else { &able[able.len() - 1..] };
+    for jdk in chosen {
         let javac = ["-m", "jdk.compiler/com.sun.tools.javac.Main", "--release", "11"];
         same_classes(jdk, &javac, "include=com.sun.tools.javac", "javac");
-        tried += 1;
     }
-    assert!(tried > 0, "no JDK here has a compiler");
+    assert!(!chosen.is_empty(), "no JDK here has a compiler");
 }
 
 #[test]
