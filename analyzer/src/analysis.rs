@@ -149,6 +149,9 @@ fn read(options: &Options, selected: &Selected, mut problems: Problems) -> Analy
         // Whether there are recorded calls makes no difference.
         report.empty = None;
     }
+    if options.output.format.is_of_stacks() && options.output.flame.has_all_methods() {
+        report.missing.forget_statistics();
+    }
     Analysis { report, problems }
 }
 

@@ -225,6 +225,10 @@ fn refused_timers_are_reported_where_samples_are_shown() {
     }
     let flame = logs.analyze(&["logs", "--flame", "cpu"]);
     assert!(flame.stderr.contains(&format!("analyze: missing: {line}\n")), "{}", flame.stderr);
+    // Samples have what is throttled, too.
+    assert!(!flame.stderr.contains("throttled"), "{}", flame.stderr);
+    let calls = logs.analyze(&["logs", "--flame", "calls"]);
+    assert!(calls.stderr.contains(" was throttled "), "{}", calls.stderr);
     let json = logs.analyze(&["logs", "--format", "json"]).json();
     assert_eq!(json["missing"]["timers_refused"], 3);
     for without in [&["--tree", "top-down"][..], &["--by", "hour"]] {

@@ -323,6 +323,14 @@ pub enum Flame {
     Exceptions,
 }
 
+impl Flame {
+    /// Whether it has all methods, with probes or without.
+    #[must_use]
+    pub const fn has_all_methods(self) -> bool {
+        matches!(self, Self::Cpu | Self::Wall | Self::Lock | Self::Alloc)
+    }
+}
+
 /// What rows of CSV are of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum CsvRows {

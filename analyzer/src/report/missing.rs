@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 
 use crate::run::cut_short::CutInRun;
-use crate::run::losses::{Losses, Raised};
+use crate::run::losses::{Losses, NotInstrumented, Raised, StatisticsLosses};
 use crate::run::muted::MutedInRun;
 use crate::run::postponed::PostponedInRun;
 use crate::run::throttled::{ThrottledInRun, sort_by_missed};
@@ -28,6 +28,16 @@ pub struct Missing {
 }
 
 impl Missing {
+    /// Forgets what only method statistics lack: the report has none.
+    pub(crate) fn forget_statistics(&mut self) {
+        self.losses.statistics = StatisticsLosses::default();
+        self.losses.not_instrumented = NotInstrumented::default();
+        self.raised.clear();
+        self.throttled.clear();
+        self.muted.clear();
+        self.postponed.clear();
+    }
+
     /// Sorts it: what matters most comes first.
     pub(crate) fn sort(&mut self) {
         sort_by_missed(&mut self.throttled);
