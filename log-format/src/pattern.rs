@@ -67,6 +67,10 @@ impl Pattern {
         if let Some(start) = text.strip_prefix('~') {
             return Self::any_case(start);
         }
+        if text.starts_with('@') {
+            let reason = "is not a pattern; only include and exclude take annotations";
+            return Err(BadValue::new(printable(text), reason));
+        }
         // Other tools write a prefix as "com.shop."; it means the same.
         let name = text.strip_suffix('.').unwrap_or(text);
         // `include==x` is a typo; it would silently name nothing.

@@ -287,6 +287,10 @@ mod tests {
             ("methods", "methods: a pattern is needed"),
             ("methods a/b", "methods: 'a/b' is not a pattern; use dots: a.b"),
             ("mute a/b", "mute: 'a/b' is not a pattern; use dots: a.b"),
+            (
+                "mute @a.B",
+                "mute: '@a.B' is not a pattern; only include and exclude take annotations",
+            ),
         ] {
             let error = parse(line).unwrap_err();
             assert!(matches!(error, Wrong::Value(_)) && error.to_string() == message, "{error}");
