@@ -27,7 +27,7 @@ use crate::jvm::service;
 use crate::log::LogFigures;
 use crate::options::alloc_text;
 use crate::options::{CpuShare, megabytes_text, share_text, thresholds_text, traces_text};
-use crate::overhead::{OverheadFigures, Throttled};
+use crate::overhead::{OverheadFigures, Spent, Throttled};
 use crate::request::{Found, MemoryFigures, Reply, SelfTestFigures, Status};
 use crate::sampling::engine::KernelFrames;
 use crate::sampling::sampler::TimerFigures;
@@ -199,16 +199,8 @@ fn add_trace_figures(answer: &mut Answer, sampling: &SamplingFigures) {
 
 /// Adds the budget, how much of it is used, and how many methods are throttled.
 fn add_overhead(answer: &mut Answer, overhead: &OverheadFigures) {
-    let OverheadFigures {
-        budget,
-        share,
-        probes_share,
-        of_processor,
-        throttled_methods,
-        call_ns,
-        is_sampled,
-        ..
-    } = *overhead;
+    let OverheadFigures { budget, spent, throttled_methods, call_ns, is_sampled, .. } = *overhead;
+    let Spent { share, probes_share, of_processor, .. } = spent;
     answer.line("overhead budget", share_text(budget));
     answer.value("overhead_budget", budget.map(CpuShare::of_one));
     answer.line("overhead estimated", format!("{:.2}%", share * 100.0));

@@ -23,7 +23,7 @@ const MOST: f64 = 10.0;
 
 /// What a call costs, and what samples said of it lately.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct CallCost {
+pub(crate) struct CallCost {
     /// In a loop of its own, in nanoseconds.
     pub pair_ns: f64,
     pub has_budget: bool,
@@ -67,12 +67,12 @@ impl CallCost {
         times.clamp(1.0, MOST)
     }
 
-    pub(super) fn is_sampled(&self) -> bool {
+    pub(crate) fn is_sampled(&self) -> bool {
         self.sampled_ns > 0.0
     }
 
     /// What a call costs, in nanoseconds.
-    pub(super) fn ns(&self) -> f64 {
+    pub(crate) fn ns(&self) -> f64 {
         self.pair_ns * self.times()
     }
 

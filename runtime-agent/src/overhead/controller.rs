@@ -22,7 +22,7 @@ use crate::locks;
 use crate::log::run_log::Now;
 use crate::options::CpuShare;
 use crate::overhead::calibration::{Calibration, FIRST_GUESS_NS};
-use crate::overhead::{Overhead, OverheadFigures, Period, Throttled};
+use crate::overhead::{Overhead, OverheadFigures, Period, Spent, Throttled};
 use crate::probe::mute::{self, Cause};
 use crate::probe::traced;
 use crate::sampling::cost;
@@ -138,15 +138,12 @@ impl OverheadController {
     }
 
     pub(crate) fn figures(&self, is_recording: bool) -> OverheadFigures {
-        let (call_ns, is_sampled) = self.overhead.program_call_ns();
-        let recorded = |share: f64| if is_recording { share } else { 0.0 };
+        let call_cost = self.overhead.call_cost;
         OverheadFigures {
-            call_ns,
-            is_sampled,
+            call_ns: call_cost.ns(),
+            is_sampled: call_cost.is_sampled(),
             budget: self.overhead.budget(),
-            share: recorded(self.overhead.share()),
-            probes_share: recorded(self.overhead.probes_share()),
-            of_processor: recorded(self.overhead.of_processor()),
+            spent: if is_recording { self.overhead.spent } else { Spent::default() },
             throttled_methods: self.overhead.throttled().len() as u64,
             dropped_calls: mute::dropped_calls(Cause::Agent),
         }
@@ -174,7 +171,7 @@ impl OverheadController {
     /// Must be called in each round while recording is on.
     pub(crate) fn go_on(&mut self, parts: &mut Parts<'_>) {
         if let Some(ns) = self.calibration.go_on(parts.probe_class, parts.jni) {
-            self.overhead.set_pair_ns(ns);
+            self.overhead.call_cost.pair_ns = ns;
         }
         let Some(began) = self.began else { return self.begin_period(parts) };
         let now = Now::read();
@@ -217,15 +214,14 @@ impl OverheadController {
     fn measure(&self, began: Reading, parts: &mut Parts<'_>) -> (Period, Reading) {
         let now = Reading::take(parts.recorder);
         let methods = parts.recorder.take_recent();
-        let (call_ns, _) = self.overhead.program_call_ns();
-        (now.period_since(began, methods, call_ns), now)
+        (now.period_since(began, methods, self.overhead.call_cost.ns()), now)
     }
 
     /// Adds what the last period cost to the log's sums.
     fn add_cost(&self, period: &Period, parts: &mut Parts<'_>) {
-        let Self { overhead, calibration, .. } = self;
-        let call_ns = if calibration.is_known() { overhead.call_ns() } else { 0 };
-        parts.recorder.add_cost(overhead.last_cost_ns(), period.cpu_ns, call_ns);
+        let Overhead { call_cost, spent, .. } = &self.overhead;
+        let call_ns = if self.calibration.is_known() { as_u64(call_cost.pair_ns) } else { 0 };
+        parts.recorder.add_cost(spent.ns, period.cpu_ns, call_ns);
     }
 
     fn judge(&mut self, began: Reading, parts: &mut Parts<'_>) {
@@ -265,7 +261,7 @@ impl OverheadController {
             Ok(()) => self.has_cleaned |= cleans,
             Err(error) => {
                 message!("{error}; throttled methods are slower than they could be");
-                self.overhead.keep_guards(&throttled);
+                self.overhead.set_compiled_out(&throttled, false);
             }
         }
     }
@@ -316,7 +312,7 @@ impl OverheadController {
         let compiled_out = self.overhead.compiled_out(ids);
         if !compiled_out.is_empty() {
             self.discard(compiled_out.iter(), false, parts)?;
-            self.overhead.keep_guards(&compiled_out);
+            self.overhead.set_compiled_out(&compiled_out, false);
         }
         // The guard opens only now, when no compiled code is left that would count only some of the calls.
         parts.guards.set(ClosedReason::Throttled, ids, false, parts.probe_class, parts.jni)?;

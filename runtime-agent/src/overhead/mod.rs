@@ -24,9 +24,9 @@ use std::collections::HashMap;
 
 use log_format::ids::MethodId;
 
-use self::call_cost::CallCost;
+pub(crate) use self::call_cost::CallCost;
 pub(crate) use self::period::Period;
-use self::period::{Cost, LEAST_CPU, SECOND_NS, as_f64, sum_ns};
+use self::period::{Cost, LEAST_CPU, as_f64, sum_ns};
 use self::start_up::StartUp;
 use self::waves::Waves;
 use crate::drain::events::Throttling;
@@ -61,16 +61,25 @@ pub(crate) struct Throttled {
     pub is_compiled_out: bool,
 }
 
-/// The budget, and what is done to keep to it.
+/// What the profiler cost in a period.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct OverheadFigures {
-    pub budget: Option<CpuShare>,
-    /// What the profiler costs now, as a share of the CPU time; 0 while recording is off.
+pub(crate) struct Spent {
+    /// CPU time, in nanoseconds.
+    pub ns: u64,
+    /// As a share of the process's CPU time, which the budget is held against.
     pub share: f64,
     /// What of it is the probes' cost; the rest is the agent's own work.
     pub probes_share: f64,
     /// The whole as a share of a processor.
     pub of_processor: f64,
+}
+
+/// The budget, and what is done to keep to it.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct OverheadFigures {
+    pub budget: Option<CpuShare>,
+    /// In the last period; nothing while recording is off.
+    pub spent: Spent,
     pub throttled_methods: u64,
     /// What a call's probes cost, in nanoseconds; whether samples have said so.
     pub call_ns: f64,
@@ -100,7 +109,7 @@ impl Worth {
 #[derive(Debug)]
 pub(crate) struct Overhead {
     budget: Option<CpuShare>,
-    call_cost: CallCost,
+    pub call_cost: CallCost,
     throttled: HashMap<MethodId, Throttled>,
     /// How often methods that are measured again were throttled.
     before: HashMap<MethodId, u32>,
@@ -108,14 +117,9 @@ pub(crate) struct Overhead {
     worth: HashMap<MethodId, Worth>,
     start_up: StartUp,
     waves: Waves,
-    /// CPU time of the last period, in nanoseconds a second, and how much more of it probes may cost.
-    cpu_rate: f64,
+    /// In the last period, and how much more probes may cost, in nanoseconds a second.
+    pub spent: Spent,
     free_rate: f64,
-    /// What the profiler cost in it, and the share of the CPU time that the budget is held against.
-    cost_ns: u64,
-    share: f64,
-    /// What of it is the cost of probes.
-    probes_share: f64,
 }
 
 impl Overhead {
@@ -128,11 +132,8 @@ impl Overhead {
             worth: HashMap::new(),
             start_up: StartUp::default(),
             waves: Waves::default(),
-            cpu_rate: 1.0,
+            spent: Spent::default(),
             free_rate: 0.0,
-            cost_ns: 0,
-            share: 0.0,
-            probes_share: 0.0,
         }
     }
 
@@ -159,41 +160,6 @@ impl Overhead {
     /// Methods are throttled from now on.
     pub(crate) fn add_throttled(&mut self, throttled: &[(MethodId, Throttled)]) {
         self.throttled.extend(throttled.iter().copied());
-    }
-
-    /// Sets what a call costs in a loop of its own, as measured.
-    pub(crate) fn set_pair_ns(&mut self, ns: f64) {
-        self.call_cost.pair_ns = ns;
-    }
-
-    /// The least that the probes of a call cost, in nanoseconds: as in a loop of their own.
-    pub(crate) fn call_ns(&self) -> u64 {
-        as_u64(self.call_cost.pair_ns)
-    }
-
-    /// What the probes of a call cost in this program, in nanoseconds, and whether samples have said so.
-    pub(crate) fn program_call_ns(&self) -> (f64, bool) {
-        (self.call_cost.ns(), self.call_cost.is_sampled())
-    }
-
-    /// What the profiler cost in the last period, as a share of the CPU time, with a budget or without.
-    pub(crate) fn share(&self) -> f64 {
-        self.share
-    }
-
-    /// What of it is the cost of probes.
-    pub(crate) fn probes_share(&self) -> f64 {
-        self.probes_share
-    }
-
-    /// The whole as a share of a processor.
-    pub(crate) fn of_processor(&self) -> f64 {
-        self.share * self.cpu_rate / as_f64(SECOND_NS)
-    }
-
-    /// What the profiler cost in the last period, in nanoseconds of CPU time.
-    pub(crate) fn last_cost_ns(&self) -> u64 {
-        self.cost_ns
     }
 
     pub(crate) fn throttled(&self) -> &HashMap<MethodId, Throttled> {
@@ -241,7 +207,7 @@ impl Overhead {
         let Some(budget) = self.budget else { return Vec::new() };
         self.weigh(&costs, period.seconds());
         let share = budget.of_one();
-        let is_strict = self.start_up.is_strict(period.now_ns, self.probes_share / share);
+        let is_strict = self.start_up.is_strict(period.now_ns, self.spent.probes_share / share);
         let worth_it = share / if is_strict { start_up::INTERPRETED } else { 1.0 };
         let (candidates, stays_ns) = self.candidates(costs, worth_it);
         let budget_ns = share * period.budgeted_cpu_ns();
@@ -283,10 +249,13 @@ impl Overhead {
         let cpu_ns = period.budgeted_cpu_ns();
         let probes_ns = sum_ns(&costs);
         let cost_ns = probes_ns + as_f64(period.own_ns + period.paused_ns);
-        self.cost_ns = as_u64(cost_ns).min(period.cpu_ns);
-        self.share = (cost_ns / cpu_ns).min(1.0);
-        self.probes_share = (probes_ns / cpu_ns).min(1.0);
-        self.cpu_rate = cpu_ns / period.seconds();
+        let share = (cost_ns / cpu_ns).min(1.0);
+        self.spent = Spent {
+            ns: as_u64(cost_ns).min(period.cpu_ns),
+            share,
+            probes_share: (probes_ns / cpu_ns).min(1.0),
+            of_processor: share * cpu_ns / as_f64(period.length_ns),
+        };
         costs
     }
 
@@ -355,12 +324,8 @@ impl Overhead {
         }
     }
 
-    /// These methods have guards, also in code that is compiled from now on.
-    pub(crate) fn keep_guards(&mut self, ids: &[MethodId]) {
-        self.set_compiled_out(ids, false);
-    }
-
-    fn set_compiled_out(&mut self, ids: &[MethodId], is_compiled_out: bool) {
+    /// Methods have guards, also in code that is compiled from now on, or are compiled out.
+    pub(crate) fn set_compiled_out(&mut self, ids: &[MethodId], is_compiled_out: bool) {
         for id in ids {
             if let Some(left) = self.throttled.get_mut(id) {
                 left.is_compiled_out = is_compiled_out;

@@ -7,7 +7,7 @@ use crate::drain::method_waits::Waits;
 use crate::drain::run_sums::SampledProbes;
 use crate::sys::run_delay::Delay;
 
-const S: u64 = SECOND_NS;
+const S: u64 = period::SECOND_NS;
 const NONE: [u32; 0] = [];
 
 /// The numbers of these ids.
@@ -140,7 +140,11 @@ fn nothing_is_throttled_within_the_budget() {
     for _ in 0..100 {
         assert_eq!(program.second(), NONE);
     }
-    assert!((program.overhead.share() - 0.0195).abs() < 1e-9, "{}", program.overhead.share());
+    assert!(
+        (program.overhead.spent.share - 0.0195).abs() < 1e-9,
+        "{}",
+        program.overhead.spent.share
+    );
     program.methods.insert(3, (7_000, 400, 0));
     assert_eq!(program.second(), [1]);
 }
@@ -153,7 +157,7 @@ fn what_costs_most_for_the_least_time_is_throttled_first() {
     assert_eq!((left.why.calls_per_s, left.why.since_unix_ns), (1_000_000, 101 * S));
     // What is left is 0.16%.
     assert_eq!(program.second(), NONE);
-    assert!(program.overhead.share() < 0.02);
+    assert!(program.overhead.spent.share < 0.02);
 }
 
 /// A program that has nothing to do uses so little CPU time that any call is a large share of it.
@@ -376,7 +380,7 @@ fn what_the_agent_costs_itself_is_within_the_budget() {
         program.second();
         assert_eq!(program.throttled(), throttled);
         let ns = 15_000_000 + own_ns + paused_ns;
-        assert!((program.overhead.share() - as_f64(ns) / 1e9).abs() < 1e-9);
+        assert!((program.overhead.spent.share - as_f64(ns) / 1e9).abs() < 1e-9);
     }
 }
 
@@ -493,7 +497,7 @@ fn methods_that_are_seldom_called_are_throttled_where_they_cost_too_much_togethe
         program.methods = (1..=methods).map(|id| (id, (150, 20, 0))).collect();
         program.seconds(3);
         assert_eq!(!program.throttled().is_empty(), is_throttled, "{methods}");
-        assert!(program.overhead.share() < 0.02, "{}", program.overhead.share());
+        assert!(program.overhead.spent.share < 0.02, "{}", program.overhead.spent.share);
     }
 }
 
@@ -505,9 +509,9 @@ fn without_a_budget_the_cost_is_known_and_nothing_is_throttled() {
     assert_eq!(program.seconds(100), NONE);
     assert_eq!(program.throttled(), NONE);
     // 25 ns a call, as in a loop of their own.
-    let share = program.overhead.share();
+    let share = program.overhead.spent.share;
     assert!((0.055..0.056).contains(&share), "{share}");
-    assert_eq!(program.overhead.call_ns(), 25);
+    assert!((program.overhead.call_cost.pair_ns - 25.0).abs() < 0.5);
 }
 
 /// A method whose calls take 2 us of CPU time, with callees, and the threads wait half of the time.
