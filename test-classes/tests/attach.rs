@@ -5,6 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
+use serde_json::{Value, json};
 use test_classes::attaching::{
     WORK, command, end, expect_calls, fails, make_calls, phases, succeeds, tprofiler_with,
 };
@@ -344,6 +345,16 @@ fn a_list_shows_jvms_with_the_agent_and_without() {
         let with = Java::new(jdk).agent(&options).main(classes(), "programs.Phases").talk();
         let (plain_pid, with_pid) = (plain.program.pid(), with.program.pid());
         wait_until("the agent", || succeeds(&["list"]).contains(&port.to_string()));
+        let json: Value = serde_json::from_str(&succeeds(&["list", "--json"])).expect("JSON");
+        let is_listed =
+            |jvm: Value| json["jvms"].as_array().is_some_and(|jvms| jvms.contains(&jvm));
+        for (pid, agent, port) in
+            [(plain_pid, None, None), (with_pid, Some("attached"), Some(port))]
+        {
+            let jvm =
+                json!({"pid": pid, "agent": agent, "port": port, "program": "programs.Phases"});
+            assert!(is_listed(jvm), "{jdk}: {json}");
+        }
         let list = succeeds(&["list"]);
         for row in [
             "    PID  AGENT       PORT  PROGRAM\n".to_owned(),

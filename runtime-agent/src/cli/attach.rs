@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use std::{env, thread};
 
 use clap::Args;
+use serde_json::json;
 
 use super::bounded::{FILES, bounded};
 use super::failure::{Failure, failed};
@@ -315,20 +316,29 @@ fn agent_in(jvm: &Jvm, addresses: Vec<SocketAddr>, token: Option<&Token>) -> Opt
     jvm.shares("net").then_some(Agent { addresses, tokens, pid: None })
 }
 
-/// The JVMs of this user, or for root all JVMs: one a line.
-pub(super) fn list() -> String {
-    let mut rows = vec![["PID", "AGENT", "PORT", "PROGRAM"].map(str::to_owned)];
-    for jvm in Jvm::all() {
+/// The JVMs of this user, or for root all JVMs: one a line, or as a line of JSON.
+pub(super) fn list(as_json: bool) -> String {
+    let jvms = Jvm::all().into_iter().map(|jvm| {
         let (agent, port) = match jvm.agent_state() {
-            AgentState::None => ("-", None),
-            AgentState::Idle => ("detached", None),
-            AgentState::Ending { port } => ("ending", Some(port)),
-            AgentState::Beginning => ("beginning", None),
-            AgentState::Attached { port } => ("attached", port),
+            AgentState::None => (None, None),
+            AgentState::Idle => (Some("detached"), None),
+            AgentState::Ending { port } => (Some("ending"), Some(port)),
+            AgentState::Beginning => (Some("beginning"), None),
+            AgentState::Attached { port } => (Some("attached"), port),
         };
-        let port = port.map_or_else(|| "-".to_owned(), |port| port.to_string());
-        rows.push([jvm.pid.to_string(), agent.to_owned(), port, jvm.program()]);
+        (jvm.pid, agent, port, jvm.program())
+    });
+    if as_json {
+        let jvms = jvms.map(|(pid, agent, port, program)| {
+            json!({ "pid": pid, "agent": agent, "port": port, "program": program })
+        });
+        return format!("{}\n", json!({ "jvms": jvms.collect::<Vec<_>>() }));
     }
+    let mut rows = vec![["PID", "AGENT", "PORT", "PROGRAM"].map(str::to_owned)];
+    rows.extend(jvms.map(|(pid, agent, port, program)| {
+        let port = port.map_or_else(|| "-".to_owned(), |port| port.to_string());
+        [pid.to_string(), agent.unwrap_or("-").to_owned(), port, program]
+    }));
     rows.iter()
         .map(|[pid, agent, port, program]| format!("{pid:>7}  {agent:<9}  {port:>5}  {program}\n"))
         .collect()

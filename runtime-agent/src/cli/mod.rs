@@ -91,9 +91,9 @@ fn command_line() -> clap::Command {
         let addr = hidden("addr", ArgAction::Set).value_parser(address);
         let run = hidden("run", ArgAction::Set).value_parser(value_parser!(PathBuf));
         let pid = hidden("agent_pid", ArgAction::Set).long("pid").value_parser(value_parser!(u32));
-        let json = hidden("json", ArgAction::SetTrue);
         let no_token = hidden("no_token", ArgAction::SetTrue).long("no-token");
-        command.args([addr, run, pid, json, no_token])
+        let json = (command.get_name() != "list").then(|| hidden("json", ArgAction::SetTrue));
+        command.args([addr, run, pid, no_token]).args(json)
     };
     ["analyze", "attach", "list", "profile", "skywalking"]
         .into_iter()
@@ -307,7 +307,7 @@ fn run(mut arguments: Arguments) -> Result<ExitCode, Failure> {
             attach::attach_and_tell(arguments, token).map_err(failed(arguments.pid))
         }
         Command::Detach { pid: Some(pid) } => attach::detach(*pid, token).map_err(failed(pid)),
-        Command::List => Ok(attach::list()),
+        Command::List => Ok(attach::list(json)),
         Command::Analyze { arguments } => return Ok(Program::Analyze.run(arguments)),
         Command::Skywalking { arguments } => return Ok(Program::Skywalking.run(arguments)),
         Command::Profile(arguments) => {
@@ -376,7 +376,8 @@ fn check(arguments: &Arguments) -> (Option<String>, Option<Target>) {
     let agents = [("--addr", addr.is_some()), ("--run", run.is_some()), ("--pid", pid.is_some())];
     let flags = [("--json", *json), ("--no-token", *no_token)];
     for (option, is_given) in flags.into_iter().chain(agents) {
-        if is_given && line.is_none() {
+        let is_for_list = option == "--json" && matches!(command, Command::List);
+        if is_given && line.is_none() && !is_for_list {
             refuse(format!("{option} is for the commands that an agent answers"));
         }
     }
