@@ -121,8 +121,13 @@ fn each_method_with_slow_calls_has_one_in_the_log() {
         for (method, calls) in [("noisy", 199_800), ("rare", 200), ("pausesRarely", 200)] {
             let method = format!("virtual.Flood {method} ()V");
             assert_eq!(profile.counts[&method].calls, calls, "{jdk}: {method}");
+            let intervals = profile.intervals.iter().filter(|(name, _)| *name == method);
+            let slowest = intervals.map(|(_, row)| row.max_ns).max().expect("an interval");
             let records = profile.records.iter().filter(|record| record.method == method);
-            assert!(records.count() > 0, "{jdk}: {method}: {dropped:?}");
+            let recorded = records.map(|record| record.total_ns).max();
+            // While a ring is full, the slowest of many that end at once may be dropped.
+            let least = slowest / 10 * 9;
+            assert!(recorded >= Some(least), "{jdk}: {method}: {recorded:?} of {slowest}");
         }
     }
 }
