@@ -12,6 +12,21 @@ use crate::sys::memory::two_level::TwoLevel;
 /// In ticks, by method; 0 if there is none. It has room for sixteen million methods.
 static SLOWEST_TICKS: TwoLevel<AtomicU64, 32_768> = TwoLevel::new();
 
+/// Of calls that went into the reserved part of a ring, in ticks, by method.
+static RESERVED_TICKS: TwoLevel<AtomicU64, 32_768> = TwoLevel::new();
+
+/// Whether a call may go into the reserved part of a ring: it is slower by an eighth than all of its method that did. So
+/// many calls, each a little slower than the one before, do not use up what other methods need.
+pub(super) fn may_use_reserve(method: MethodId, total_ticks: u64) -> bool {
+    let Some(slowest) = RESERVED_TICKS.get_or_make(method.get()) else { return true };
+    let before = slowest.load(Ordering::Relaxed);
+    let is_slower = total_ticks > before.saturating_add(before / 8);
+    if is_slower {
+        slowest.fetch_max(total_ticks, Ordering::Relaxed);
+    }
+    is_slower
+}
+
 /// Whether the log neither has nor will have a call of this method that took as long.
 pub(super) fn is_slower_by_ticks(method: MethodId, total_ticks: u64) -> bool {
     SLOWEST_TICKS
@@ -37,4 +52,5 @@ pub(crate) fn keep(method: MethodId, total_ns: u64) {
 /// Begins another interval.
 pub(crate) fn forget() {
     SLOWEST_TICKS.forget();
+    RESERVED_TICKS.forget();
 }

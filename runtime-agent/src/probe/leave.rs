@@ -383,6 +383,17 @@ struct Why {
     request: Option<u32>,
 }
 
+/// Makes room for a call's entries in the ring.
+fn make_room(own: OwnThread<'_>, index: u32, total_ticks: u64, entries: u64, why: Why) -> bool {
+    let makes_room = |capacity| own.ring().make_room(entries, capacity, &own.account);
+    // Without its own record, a request would be lost with all its calls.
+    let may_use_reserve = || {
+        let method = own.stack().frame(index).method();
+        why.request == Some(index) || why.is_slowest && kept::may_use_reserve(method, total_ticks)
+    };
+    makes_room(ring::CAPACITY - ring::RESERVED) || may_use_reserve() && makes_room(ring::CAPACITY)
+}
+
 /// Puts a call into the ring, after the frames of its call path that the agent thread does not know yet.
 fn record(own: OwnThread<'_>, index: u32, exit: Exit, total_ticks: u64, why: Why) {
     let stack = own.stack();
@@ -392,10 +403,7 @@ fn record(own: OwnThread<'_>, index: u32, exit: Exit, total_ticks: u64, why: Why
             untold -= 1;
         }
     }
-    // Without its own record, a request would be lost with all its calls.
-    let is_kept = why.is_slowest || why.request == Some(index);
-    let capacity = if is_kept { ring::CAPACITY } else { ring::CAPACITY - ring::RESERVED };
-    if !own.ring().make_room(u64::from(index + 1 - untold) + 4, capacity, &own.account) {
+    if !make_room(own, index, total_ticks, u64::from(index + 1 - untold) + 4, why) {
         match why.request {
             Some(_) => own.ring().count_drop_in_request(),
             None => own.ring().count_drop(),

@@ -237,6 +237,19 @@ fn the_slowest_call_of_a_method_has_a_record_whatever_others_do() {
 }
 
 #[test]
+fn calls_that_are_each_a_little_slower_leave_room_for_other_methods() {
+    let _turn = turn();
+    let of_noisy =
+        (1_000..100_000).filter(|ticks| kept::may_use_reserve(MethodId::new(70_020), *ticks));
+    assert!(of_noisy.count() < 45);
+    assert!(kept::may_use_reserve(MethodId::new(70_021), 1));
+    assert!(!kept::may_use_reserve(MethodId::new(70_020), 100_000));
+    kept::forget();
+    assert!(kept::may_use_reserve(MethodId::new(70_020), 1_000));
+    kept::forget();
+}
+
+#[test]
 fn a_probe_waits_for_nobody() {
     let _turn = turn();
     set_threshold_ns(0);
