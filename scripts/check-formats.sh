@@ -11,5 +11,6 @@ ensure python3 python3
 ensure go golang-go
 ensure promtool prometheus
 scripts/browser.sh
-REQUIRE_READERS=1 cargo test -p analyzer --test foreign_readers --test html "$@"
+REQUIRE_READERS=1 cargo test -p analyzer --test all foreign_readers:: "$@"
+REQUIRE_READERS=1 cargo test -p analyzer --test all html:: "$@"
 echo "All readers took all forms."

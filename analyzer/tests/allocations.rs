@@ -3,15 +3,13 @@
 // A panic here is the test's failure.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
 
-mod common;
-
 use std::fs;
 use std::io::Read;
 
-use common::allocating_shop::{allocated, shop};
-use common::jfr::{chunks, events};
-use common::sampled_shop::RUN;
-use common::*;
+use crate::common::allocating_shop::{allocated, shop};
+use crate::common::jfr::{chunks, events};
+use crate::common::sampled_shop::RUN;
+use crate::common::*;
 use flate2::read::GzDecoder;
 use log_format::rows::{CallRow, counter as name};
 use serde_json::{Value, json};

@@ -3,15 +3,13 @@
 // A panic here is the test's failure.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
 
-mod common;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
+use crate::common::sampled_shop::{ORDER, RUN, STOCK, frame, samples, shop};
+use crate::common::*;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use common::sampled_shop::{ORDER, RUN, STOCK, frame, samples, shop};
-use common::*;
 use flate2::read::GzDecoder;
 use log_format::names::Table;
 use serde_json::Value;

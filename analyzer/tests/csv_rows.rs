@@ -3,9 +3,7 @@
 // A panic here is the test's failure.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
 
-mod common;
-
-use common::{Logs, allocating_shop, locked_shop, sql_shop, throwing_shop, traced_shop};
+use crate::common::{Logs, allocating_shop, locked_shop, sql_shop, throwing_shop, traced_shop};
 
 /// The header and the first row, and how many rows there are.
 fn rows(logs: &Logs, of: &str) -> (String, String, usize) {

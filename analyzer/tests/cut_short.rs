@@ -1,8 +1,6 @@
 //! Runs whose end is missing: the JVM was killed, or a file was cut.
 
-mod common;
-
-use common::{Logs, MS, RunFolder, S, T14, call, counter, method, stack, stats, thread};
+use crate::common::{Logs, MS, RunFolder, S, T14, call, counter, method, stack, stats, thread};
 use log_format::names::Table;
 use log_format::rows::{CallRow, Exit, counter as name};
 

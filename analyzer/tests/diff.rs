@@ -1,11 +1,9 @@
 //! `analyze diff`: what costs more and what less, in each mode, and when it exceeds the limit.
 
-mod common;
-
 use std::collections::BTreeMap;
 use std::fs;
 
-use common::*;
+use crate::common::*;
 use log_format::names::{RUN_JSON, Table};
 use log_format::rows::{EventRow, StatsRow, counter as name, event};
 

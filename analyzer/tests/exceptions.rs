@@ -3,15 +3,13 @@
 // A panic here is the test's failure.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
 
-mod common;
-
 use std::fs;
 use std::io::Read;
 
-use common::jfr::{chunks, events};
-use common::sampled_shop::RUN;
-use common::throwing_shop::{OUT_OF_STOCK, TIMEOUT, exceptions, shop};
-use common::*;
+use crate::common::jfr::{chunks, events};
+use crate::common::sampled_shop::RUN;
+use crate::common::throwing_shop::{OUT_OF_STOCK, TIMEOUT, exceptions, shop};
+use crate::common::*;
 use flate2::read::GzDecoder;
 use log_format::names::Table;
 use log_format::rows::counter as name;

@@ -4,16 +4,14 @@
 // A panic here is the test's failure.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
 
-mod common;
-
 use std::fs;
 
-use common::allocating_shop::allocated;
-use common::locked_shop::locks;
-use common::sampled_shop::{frame, sampled_stack, samples, shop, waiting, waiting_shop};
-use common::sql_shop::{slow_sql, sql, statement};
-use common::throwing_shop::exceptions;
-use common::*;
+use crate::common::allocating_shop::allocated;
+use crate::common::locked_shop::locks;
+use crate::common::sampled_shop::{frame, sampled_stack, samples, shop, waiting, waiting_shop};
+use crate::common::sql_shop::{slow_sql, sql, statement};
+use crate::common::throwing_shop::exceptions;
+use crate::common::*;
 use log_format::names::Table;
 use log_format::rows::{CallRow, EventRow, Exit, StatsRow, counter as name, event};
 

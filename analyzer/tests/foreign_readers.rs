@@ -7,14 +7,12 @@
 // A panic here is the test's failure.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
 
-mod common;
-
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-use common::shop::shop;
-use common::{Logs, browser};
+use crate::common::shop::shop;
+use crate::common::{Logs, browser};
 
 /// Whether a tool is installed; if not, reports that. `scripts/test.sh` prints it at its end, because output of tests that
 /// pass is hidden.

@@ -3,14 +3,12 @@
 // A panic here is the test's failure.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
 
-mod common;
-
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Read;
 
-use common::shop::shop;
-use common::*;
+use crate::common::shop::shop;
+use crate::common::*;
 use flate2::read::GzDecoder;
 use log_format::rows::{CallRow, StatsRow, counter as name};
 use serde_json::Value;

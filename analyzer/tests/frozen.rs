@@ -7,15 +7,13 @@
 // A panic here is the test's failure.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
 
-mod common;
-
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use common::Logs;
+use crate::common::Logs;
 use flate2::read::GzDecoder;
 use log_format::names::Table;
 use serde_json::{Value, json};

@@ -7,13 +7,11 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
 #![allow(clippy::cast_possible_truncation)]
 
-mod common;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use common::shop::shop;
-use common::*;
+use crate::common::shop::shop;
+use crate::common::*;
 use log_format::rows::{CallRow, EventRow, Exit, LockKind, LockRow, counter as name, event};
 use serde_json::{Value, json};
 

@@ -1,13 +1,11 @@
 //! Inputs of `analyze` and everything that can be wrong with them: each with its message and exit status, and never
 //! with a wrong sum.
 
-mod common;
-
 use std::fs;
 use std::io::{Read, Write};
 use std::process::Stdio;
 
-use common::*;
+use crate::common::*;
 use flate2::write::GzEncoder;
 use log_format::names::{RUN_JSON, Table};
 use log_format::rows::StatsRow;

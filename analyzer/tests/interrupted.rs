@@ -1,13 +1,11 @@
 //! `analyze` is ended before its report is whole: the old file stays, and nothing else is left.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
-mod common;
-
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Stdio};
 
-use common::{Logs, MS, T14, call, method, stack, thread};
+use crate::common::{Logs, MS, T14, call, method, stack, thread};
 
 #[test]
 fn what_is_interrupted_leaves_the_report_of_before() {

@@ -3,13 +3,11 @@
 // A panic here is the test's failure.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
 
-mod common;
-
 use std::collections::BTreeMap;
 use std::fs;
 
-use common::jfr::{Chunk, chunks, events};
-use common::*;
+use crate::common::jfr::{Chunk, chunks, events};
+use crate::common::{self, *};
 use log_format::rows::{CallRow, Exit, LockKind, LockWaitRow, ThreadRow};
 use serde_json::Value;
 

@@ -3,14 +3,12 @@
 // A panic here is the test's failure.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
 
-mod common;
-
 use std::fs;
 use std::io::Read;
 
-use common::locked_shop::{JOURNAL, SLOW, lock_wait, locks, shop};
-use common::sampled_shop::{RUN, STOCK};
-use common::*;
+use crate::common::locked_shop::{JOURNAL, SLOW, lock_wait, locks, shop};
+use crate::common::sampled_shop::{RUN, STOCK};
+use crate::common::*;
 use flate2::read::GzDecoder;
 use log_format::names::Table;
 use log_format::rows::{LockKind, LockRow, LockWaitRow, counter as name};

@@ -3,11 +3,11 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 #![allow(clippy::cast_possible_truncation)]
 
-mod common;
-
 use std::fs;
 
-use common::{Logs, MIN, MS, RunFolder, T14, US, call, counter, method, stack, stats, thread};
+use crate::common::{
+    Logs, MIN, MS, RunFolder, T14, US, call, counter, method, stack, stats, thread,
+};
 use log_format::histogram::{bucket_of, lower_bound_ns};
 use log_format::names::Table;
 use log_format::rows::{EventRow, counter as name, event};

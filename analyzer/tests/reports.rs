@@ -1,11 +1,9 @@
 //! Reports of good logs: figures, groups, selections and formats.
 
-mod common;
-
 use std::collections::BTreeSet;
 
-use common::two_jvms::{RUN_A, RUN_B, shop};
-use common::*;
+use crate::common::two_jvms::{RUN_A, RUN_B, shop};
+use crate::common::*;
 use log_format::rows::{CallRow, Exit, StatsRow};
 
 #[test]

@@ -3,16 +3,14 @@
 // A panic here is the test's failure.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
 
-mod common;
-
 use std::fs;
 
-use common::sampled_shop::{ORDER, RUN, STOCK};
-use common::sql_shop::{
+use crate::common::sampled_shop::{ORDER, RUN, STOCK};
+use crate::common::sql_shop::{
     AUDIT, BY_ID, HOSTILE, INSERT, SHOP, SLOW, long, shop, slow_sql, sql, statement,
 };
-use common::task_shop::{BEGIN, QUERY, REQUEST, empty_shop, known_request, task};
-use common::*;
+use crate::common::task_shop::{BEGIN, QUERY, REQUEST, empty_shop, known_request, task};
+use crate::common::*;
 use log_format::names::Table;
 use log_format::rows::{
     CallRow, Exit, LockKind, LockWaitRow, SlowSqlRow, TaskState, counter as name,

@@ -3,14 +3,12 @@
 // A panic here is the test's failure.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
 
-mod common;
-
+use crate::common::locked_shop;
+use crate::common::sampled_shop::{frame, sampled_stack, samples, shop, waiting_shop};
+use crate::common::*;
 use analyzer::input::problems::Problems;
 use analyzer::input::runs::{RunInput, discover};
 use analyzer::run::stacks_in_time::{OffCpu, WaitSource, off_cpu, on_cpu};
-use common::locked_shop;
-use common::sampled_shop::{frame, sampled_stack, samples, shop, waiting_shop};
-use common::*;
 
 fn only_run(logs: &Logs) -> RunInput {
     let mut problems = Problems::default();

@@ -3,18 +3,16 @@
 // A panic here is the test's failure.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
 
-mod common;
-
 use std::fs;
 use std::io::Write;
 use std::path::Path;
 
-use common::sampled_shop::{ORDER, RUN, frame, sampled_stack};
-use common::task_shop::{
+use crate::common::sampled_shop::{ORDER, RUN, frame, sampled_stack};
+use crate::common::task_shop::{
     BEGIN, CHECK, PAY, QUERY, REQUEST, empty_shop, known_request, request, sample, shop, task,
     task_call,
 };
-use common::*;
+use crate::common::*;
 use log_format::ids::{StackId, ThreadId};
 use log_format::names::{Hour, Part, Table};
 use log_format::rows::{

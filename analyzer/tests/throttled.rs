@@ -1,10 +1,8 @@
 //! Methods that the agent throttled, and the probes' share, read from files.
 
-mod common;
-
 use std::fs;
 
-use common::*;
+use crate::common::*;
 use log_format::names::RUN_JSON;
 use log_format::rows::{EventRow, counter as name, event};
 use log_format::run::Run;

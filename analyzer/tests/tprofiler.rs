@@ -3,12 +3,10 @@
 // A panic in the helpers is the test's failure.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
-mod common;
-
 use std::fs;
 use std::io::Write;
 
-use common::*;
+use crate::common::*;
 use flate2::write::GzEncoder;
 
 const METHODS: &str = "\

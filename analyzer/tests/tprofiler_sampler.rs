@@ -3,13 +3,11 @@
 // A panic in the helpers is the test's failure.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
 
-mod common;
-
 use std::fs;
 use std::io::Write;
 
-use common::sampled_shop::{ORDER, RUN, frame, sampled_stack, samples, waiting_shop};
-use common::*;
+use crate::common::sampled_shop::{ORDER, RUN, frame, sampled_stack, samples, waiting_shop};
+use crate::common::*;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use log_format::ids::JavaThreadId;

@@ -3,14 +3,12 @@
 // A panic here is the test's failure.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
 
-mod common;
-
 use std::fs;
 use std::io::Read;
 
-use common::sampled_shop::{self, RUN};
-use common::traced_shop::{shop, traced};
-use common::*;
+use crate::common::sampled_shop::{self, RUN};
+use crate::common::traced_shop::{shop, traced};
+use crate::common::*;
 use flate2::read::GzDecoder;
 use log_format::rows::counter as name;
 use serde_json::{Value, json};

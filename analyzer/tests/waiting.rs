@@ -3,13 +3,11 @@
 // A panic here is the test's failure.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
 
-mod common;
-
 use std::collections::BTreeSet;
 use std::fs;
 
-use common::sampled_shop::{RUN, shop, waiting, waiting_shop};
-use common::*;
+use crate::common::sampled_shop::{RUN, shop, waiting, waiting_shop};
+use crate::common::*;
 
 #[test]
 fn waits_have_the_method_outside_the_jdk_and_its_state() {

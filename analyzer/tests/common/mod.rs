@@ -1,8 +1,7 @@
 //! Writes log folders through `log-format`, as an agent would, and runs the real `analyze` on them. The binary runs
 //! in the folder above `logs`, so that messages and reports contain no temporary path.
 
-// Each test binary uses a part of this; a panic here is the test's failure.
-#![allow(dead_code)]
+// A panic here is the test's failure.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 pub mod allocating_shop;
