@@ -46,6 +46,9 @@ ensure_rust() {
 # agent again, with other features of its dependencies.
 build_artifacts() { cargo build --release --quiet -p runtime-agent -p analyzer -p rewriter; }
 
+# Builds agents and libraries for tests, and programs without optimization: the one for SkyWalking takes long with it.
+build_for_tests() { cargo build --quiet --workspace --examples --bins; }
+
 # Builds the program for SkyWalking, which takes as long and which few need.
 build_skywalking() { cargo build --release --quiet -p skywalking; }
 

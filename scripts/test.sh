@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs the tests, and fetches what they need first.
 #
-#   scripts/test.sh                                the fast lane: every crate, each test with the newest Java
+#   scripts/test.sh                                the fast lane: every crate, most tests with the newest Java
 #                                                  runtime and with the oldest or 17
 #   scripts/test.sh -p test-classes attach::       some tests: arguments go to `cargo nextest run`
 #   scripts/test.sh --full                         all of it: every runtime, soaks and fuzzing too; hours
@@ -40,8 +40,7 @@ fi
 
 build_artifacts
 [ -z "$full" ] || build_skywalking
-# Agents and libraries for tests, and programs without optimization: the one for SkyWalking takes long with it.
-cargo build --quiet --workspace --examples --bins
+build_for_tests
 export TEST_ARTIFACTS_BUILT=1
 # What could not be tried here.
 export TEST_SKIPPED=$PWD/target/skipped.txt
@@ -57,7 +56,7 @@ run() {
     if [ -n "$has_nextest" ]; then
         cargo nextest run "$@" 2>&1 | tee target/test.log && ! grep 'were not run' target/test.log
     else
-        say "WARNING: no cargo-nextest; cargo test runs one test file after the other"
+        say "WARNING: no cargo-nextest; cargo test runs the tests of a crate all at once"
         cargo test "$@" 2>&1 | tee target/test.log
     fi
 }

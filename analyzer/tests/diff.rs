@@ -416,7 +416,7 @@ fn what_cannot_be_compared_is_an_error_of_one_line() {
         (vec!["logs/before", "logs/after", "--method", "a/b"], "--method: 'a/b' is not a pattern"),
         (
             vec!["logs/before", "logs/after", "-o", "diff.html"],
-            "--output: 'diff.html' has no format of diff: use .txt, .csv or .json, or --format",
+            "--output: 'diff.html' is of a format that diff cannot write: use .txt, .csv or .json, or --format",
         ),
     ] {
         let outcome = logs.analyze(&[&["diff"], args.as_slice()].concat());

@@ -330,9 +330,9 @@ fn filters_of_calls() {
     assert_eq!(methods(&["--run", "*web07*"]), "pay 2, count 3, <init> 2");
     let text = logs.analyze(&["logs", "--thread", "worker"]).quiet();
     assert!(text.contains("With --thread, --exit and --above only calls"), "{text}");
-    assert!(!text.contains("exceptions are of all"), "{text}");
+    assert!(!text.contains("--exit and --above select"), "{text}");
     let text = logs.analyze(&["logs", "--above", "30ms"]).quiet();
-    assert!(text.contains("exceptions are of all"), "{text}");
+    assert!(text.contains("--exit and --above select"), "{text}");
     let none = logs.analyze(&["logs", "--host", "db*"]);
     assert_eq!(none.stderr, "analyze: none of 2 runs is one that --host and --run name\n");
     assert_eq!(none.status, 2);

@@ -10,7 +10,7 @@ use std::process::Command;
 use log_format::rows::{FrameRow, counter};
 use serde_json::Value;
 use test_classes::{
-    Java, Jdk, Profile, Sampled, artifacts, classes, free_port, jdks, jdks_by_turns, rings, rows,
+    Java, Jdk, Profile, Sampled, artifacts, classes, ends_of_jdks, free_port, jdks, rings, rows,
     samples, skipped, tasks_of, timers, tprofiler_json, tprofiler_text, wait_until,
 };
 
@@ -51,7 +51,7 @@ fn has_kernel(profile: &Profile) -> bool {
 
 #[test]
 fn the_time_in_the_kernel_is_the_threads_own() {
-    for jdk in jdks_by_turns() {
+    for jdk in ends_of_jdks() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let logs = folder.path().join("logs");
         let (figures, profile, samples) = in_kernel(jdk, "perf", &logs);
@@ -193,7 +193,7 @@ fn without_frames_of_the_kernel_the_reason_is_reported() {
 /// Rings take a sixteenth of the agent's memory at most. Other threads have samples without frames of the kernel.
 #[test]
 fn rings_take_little_memory() {
-    for jdk in jdks_by_turns() {
+    for jdk in ends_of_jdks() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let (stop, logs) = (folder.path().join("stop"), folder.path().join("logs"));
         let port = free_port();
@@ -228,7 +228,7 @@ fn rings_take_little_memory() {
 /// Threads that end leave neither a ring nor an event.
 #[test]
 fn threads_that_end_leave_no_ring() {
-    for jdk in jdks_by_turns() {
+    for jdk in ends_of_jdks() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let port = free_port();
         let logs = folder.path().join("logs");

@@ -177,7 +177,7 @@ fn expect_line(stderr: &str, expected: &str, what: &str) {
 /// Of two agents in one JVM, one measures everything, and the other prints a line.
 #[test]
 fn a_second_agent_prints_one_line_and_breaks_nothing() {
-    for jdk in jdks_by_turns() {
+    for jdk in jdks() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let (jar, library) = (agent_jar(), &artifacts().agent);
         let path = format!("-agentpath:{}", library.display());

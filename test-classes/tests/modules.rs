@@ -9,6 +9,21 @@ use syn::visit::{self, Visit};
 use syn::{Attribute, Item, ItemMod, ItemUse, Macro, Meta, UseTree};
 use test_classes::project;
 
+/// Each test file is a module of its crate's one test program; another would never run.
+#[test]
+fn every_test_file_runs() {
+    for tests in ["analyzer/tests", "test-classes/tests"].map(|folder| project().join(folder)) {
+        let main = fs::read_to_string(tests.join("main.rs")).expect("the list of modules");
+        let files = fs::read_dir(&tests).expect("tests").map(|file| file.expect("a file").path());
+        let files = files.filter(|file| file.extension().is_some_and(|ext| ext == "rs"));
+        let names = files.map(|file| file.file_stem().expect("a name").display().to_string());
+        let missing: Vec<String> = names
+            .filter(|name| name != "main" && !main.contains(&format!("mod {name};")))
+            .collect();
+        assert_eq!(missing, [""; 0], "{}", tests.display());
+    }
+}
+
 /// The roots of all crates, and of their programs that have modules.
 const ROOTS: [&str; 9] = [
     "analyzer/src/lib.rs",

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use log_format::rows::{EventRow, counter, event};
 use rewriter::Skip;
 use test_classes::{
-    Check, Java, Jdk, Profile, check, classes, compile, compiler, jdks, jdks_from, newest_classes,
-    project,
+    Check, Java, Jdk, Profile, check, classes, compile, compiler, ends_of_jdks, jdks_from,
+    newest_classes, project,
 };
 
 /// Makes the shapes in a folder.
@@ -79,7 +79,7 @@ fn every_shape_is_instrumented_or_skipped_for_its_reason() {
 fn run_everywhere(folder: &Path, least_version: u32, options: &[&str]) -> BTreeMap<String, String> {
     let mut results = BTreeMap::new();
     // Virtual threads are another matter in each version, byte code is not.
-    let is_tried = |jdk: &&Jdk| least_version > 17 || jdks().contains(jdk);
+    let is_tried = |jdk: &&Jdk| least_version > 17 || ends_of_jdks().contains(jdk);
     for jdk in jdks_from(least_version).into_iter().filter(is_tried) {
         // Interpreted, and compiled by the optimizing compiler while the main thread waits.
         let compiled = ["-Xbatch", "-XX:-TieredCompilation", "-XX:CompileThreshold=1000"];

@@ -14,7 +14,7 @@ use log_format::rows::counter;
 use tempfile::TempDir;
 use test_classes::{
     Counts, Finished, Java, Jdk, Profile, changed_classes, classes, ends_of_jdks, jacoco,
-    java_agent, jdks, jdks_by_turns, second_agent, truth,
+    java_agent, jdks, second_agent, truth,
 };
 
 const ROUNDS: &str = "100";
@@ -227,7 +227,7 @@ fn while_classes_are_redefined_as_they_were() {
 #[test]
 fn while_classes_of_three_agents_are_retransformed() {
     let (alone, _) = instrumented_alone();
-    for (jdk, order) in jdks_by_turns().iter().zip(ORDERS.into_iter().cycle()) {
+    for (jdk, order) in jdks().iter().zip(ORDERS.into_iter().cycle()) {
         let run =
             Run::new(format!("{jdk}, JaCoCo and a second agent, retransformed, ours {order:?}"));
         let agents = [run.jacoco(), run.second_agent("capable"), run.java_agent("")];

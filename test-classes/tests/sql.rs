@@ -7,9 +7,9 @@ use std::path::Path;
 
 use log_format::rows::{Exit, StatementRow, counter};
 use test_classes::{
-    Executed, Jdk, Profile, SqlRun, ends_of_jdks, executions, field, free_port, jdks_by_turns,
-    jdks_from, library, rows, run_sql, secrets, set_clock, slow_statements, sql_classes,
-    sql_expected, sql_java, sums, tprofiler, tprofiler_text, wait_until,
+    Executed, Jdk, Profile, SqlRun, ends_of_jdks, executions, field, free_port, jdks,
+    jdks_by_turns, jdks_from, library, rows, run_sql, secrets, set_clock, slow_statements,
+    sql_classes, sql_expected, sql_java, sums, tprofiler, tprofiler_text, wait_until,
 };
 
 const STATEMENTS: &str = "sql.Statements";
@@ -109,7 +109,7 @@ fn methods_of_other_classes_do_not_count() {
 /// The JIT puts the methods of statements into each other, and replaces their frames while they run.
 #[test]
 fn statements_in_one_another_are_counted_when_they_are_inlined() {
-    for jdk in jdks_by_turns() {
+    for jdk in jdks() {
         for options in ["sql=100ms", "sql=0"] {
             run_sql(jdk, options, &["sql.Inlined", "200000"]).expect_truth(jdk);
         }
@@ -174,7 +174,7 @@ fn compare_slow(jdk: &Jdk, ran: &SqlRun) {
 
 #[test]
 fn slow_statements_have_their_stacks() {
-    for jdk in jdks_by_turns() {
+    for jdk in jdks() {
         let ran = run_sql(jdk, "sql=100ms", &["sql.Slow"]);
         ran.expect_truth(jdk);
         compare_slow(jdk, &ran);
@@ -301,7 +301,7 @@ fn statements_and_class_loaders_are_collected() {
 
 #[test]
 fn statements_are_recorded_from_attach_to_detach_and_again() {
-    for jdk in jdks_by_turns() {
+    for jdk in jdks() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let logs = folder.path().join("logs");
         let attaches: &[&str] =

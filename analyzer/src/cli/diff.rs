@@ -72,7 +72,8 @@ impl DiffArgs {
         let by_name = match self.output.as_deref().and_then(Format::of_file) {
             Some(other) if self.format.is_none() && !FORMATS.contains(&other) => {
                 let name = self.output.unwrap_or_default().display().to_string();
-                let reason = "has no format of diff: use .txt, .csv or .json, or --format";
+                let reason =
+                    "is of a format that diff cannot write: use .txt, .csv or .json, or --format";
                 return Err(BadValue::new(name, reason).of("--output"));
             }
             by_name => by_name,

@@ -209,7 +209,7 @@ impl CallFilter {
 
     /// Whether not every call of a thread counts.
     #[must_use]
-    pub fn selects_each(&self) -> bool {
+    pub fn selects_by_exit_or_duration(&self) -> bool {
         self.exit.is_some() || self.above_ns.is_some()
     }
 

@@ -250,9 +250,9 @@ pub fn notes(
                 .to_owned(),
         );
     }
-    if selection.calls.selects_each() {
+    if selection.calls.selects_by_exit_or_duration() {
         notes.push(
-            "--exit and --above select calls: CPU time, waiting, locks, SQL and exceptions are of all"
+            "--exit and --above select recorded calls; CPU time, waiting, locks, SQL and exceptions are of all calls"
                 .to_owned(),
         );
     }

@@ -256,9 +256,10 @@ fn add_sampling(answer: &mut Answer, sampling: &SamplingFigures) {
         answer.line("waiting", format!("{looks} looks at {threads} threads"));
     }
     answer.value("off_cpu_looks", sampling.looks.0);
-    let waits = sampling.lock_waits;
-    answer.add("lock waits", waits.waits.saturating_sub(waits.other_parks));
-    answer.add("other parks", waits.other_parks);
+    let (waits, parks) = (sampling.lock_waits.waits, sampling.lock_waits.other_parks);
+    answer.line("lock waits", format!("{waits}, {parks} of them other parks"));
+    answer.value("lock_waits", waits);
+    answer.value("other_parks", parks);
     answer.add("parks counted", sampling.counts_parks);
     answer.add("lock waits dropped", sampling.lock_waits.dropped);
     answer.add("lock waits lost", sampling.lock_waits.lost);

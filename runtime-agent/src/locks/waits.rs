@@ -23,14 +23,15 @@ static NOTES_MONITORS: AtomicBool = AtomicBool::new(false);
 static IS_ON: AtomicBool = AtomicBool::new(false);
 /// Waits of so many ticks are kept.
 static THRESHOLD: AtomicU64 = AtomicU64::new(u64::MAX);
-/// Waits that have ended, those of them that were other parks, those over the threshold that were not kept, those that
-/// are not counted for lack of memory, and what all of them cost.
+/// Waits that have ended; those of them that were other parks; those over the threshold that were not kept; those that
+/// are not counted for lack of memory.
 static WAITS: AtomicU64 = AtomicU64::new(0);
 static PARKS: AtomicU64 = AtomicU64::new(0);
 static DROPPED: AtomicU64 = AtomicU64::new(0);
 static LOST: AtomicU64 = AtomicU64::new(0);
 /// How long nothing was counted, because there were too many. The agent thread turns it on and off.
 static SKIPPED: TimeOn = TimeOn::new();
+/// What all waits cost.
 static COST_NS: AtomicU64 = AtomicU64::new(0);
 /// When waits began to be counted, in ticks, and the JNI environment of the agent thread, whose waits do not count.
 static BEGAN: AtomicU64 = AtomicU64::new(0);
@@ -49,7 +50,7 @@ const EVENT_NS: u64 = 400;
 pub(crate) struct Counts {
     /// Waits that ended.
     pub waits: u64,
-    /// Those of them that were for nothing that another thread may have.
+    /// Those of them that were parks for what no thread owns.
     pub other_parks: u64,
     /// Those of them that were not kept although they took long.
     pub dropped: u64,

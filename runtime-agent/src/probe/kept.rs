@@ -1,6 +1,6 @@
 //! The duration of each method's slowest call of this interval that is in the log, or will be when the interval ends. A
-//! longer call is recorded even if thresholds are raised or its thread's ring is nearly full. So no method with slow
-//! calls lacks a recorded call because other methods have too many.
+//! longer call is recorded even if thresholds are raised, and one that is longer by an eighth even if its thread's ring
+//! is nearly full. So no method with slow calls lacks a recorded call because other methods have too many.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -12,11 +12,11 @@ use crate::sys::memory::two_level::TwoLevel;
 /// In ticks, by method; 0 if there is none. It has room for sixteen million methods.
 static SLOWEST_TICKS: TwoLevel<AtomicU64, 32_768> = TwoLevel::new();
 
-/// Of calls that went into the reserved part of a ring, in ticks, by method.
+/// The slowest call of each method that went into the reserved part of a ring, in ticks.
 static RESERVED_TICKS: TwoLevel<AtomicU64, 32_768> = TwoLevel::new();
 
-/// Whether a call may go into the reserved part of a ring: it is slower by an eighth than all of its method that did. So
-/// many calls, each a little slower than the one before, do not use up what other methods need.
+/// Whether a call may go into the reserved part of a ring: only if it is slower by an eighth than every earlier one of
+/// its method there. A method whose calls get slower bit by bit then leaves room for others.
 pub(super) fn may_use_reserve(method: MethodId, total_ticks: u64) -> bool {
     let Some(slowest) = RESERVED_TICKS.get_or_make(method.get()) else { return true };
     let before = slowest.load(Ordering::Relaxed);

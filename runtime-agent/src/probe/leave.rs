@@ -386,12 +386,15 @@ struct Why {
 /// Makes room for a call's entries in the ring.
 fn make_room(own: OwnThread<'_>, index: u32, total_ticks: u64, entries: u64, why: Why) -> bool {
     let makes_room = |capacity| own.ring().make_room(entries, capacity, &own.account);
+    if makes_room(ring::CAPACITY - ring::RESERVED) {
+        return true;
+    }
     // Without its own record, a request would be lost with all its calls.
-    let may_use_reserve = || {
-        let method = own.stack().frame(index).method();
-        why.request == Some(index) || why.is_slowest && kept::may_use_reserve(method, total_ticks)
-    };
-    makes_room(ring::CAPACITY - ring::RESERVED) || may_use_reserve() && makes_room(ring::CAPACITY)
+    let is_request = why.request == Some(index);
+    // A call that finds no room must not stand in the way of later ones, so it is noted last.
+    (is_request || why.is_slowest)
+        && makes_room(ring::CAPACITY)
+        && (is_request || kept::may_use_reserve(own.stack().frame(index).method(), total_ticks))
 }
 
 /// Puts a call into the ring, after the frames of its call path that the agent thread does not know yet.

@@ -81,7 +81,7 @@ pub(crate) enum Kind {
 /// A power of two. Each level of the stack records at most one call per threshold; the agent thread drains 20 times a
 /// second.
 pub(super) const CAPACITY: u64 = 4096;
-/// Entries kept for calls that are the slowest of their method.
+/// Entries kept for calls that are the slowest of their method by far (see `kept`).
 pub(super) const RESERVED: u64 = CAPACITY / 4;
 /// Entries of a memory page. The reader returns slots a page at a time.
 const PAGE_SLOTS: u64 = (PAGE / size_of::<Record>()) as u64;

@@ -3,7 +3,7 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use log_format::ids::MethodId;
 
@@ -239,6 +239,19 @@ fn the_slowest_call_of_a_method_has_a_record_whatever_others_do() {
 #[test]
 fn calls_that_are_each_a_little_slower_leave_room_for_other_methods() {
     let _turn = turn();
+    let recorded = record_on_thread(0, || {
+        let call = |method, lasts: Duration| {
+            start(method, no_java);
+            let began = Instant::now();
+            while began.elapsed() < lasts {}
+            end(method);
+        };
+        (0..10 * ring::CAPACITY).for_each(|_| call(70_022, Duration::ZERO));
+        (1..=2_000).for_each(|n| call(70_023, Duration::from_nanos(500 * n)));
+        recorded_ms(&[(70_024, 1)])
+    });
+    assert!(recorded.iter().any(|(method, _)| *method == 70_024), "{recorded:?}");
+    kept::forget();
     let of_noisy =
         (1_000..100_000).filter(|ticks| kept::may_use_reserve(MethodId::new(70_020), *ticks));
     assert!(of_noisy.count() < 45);
