@@ -65,6 +65,8 @@ impl Counts {
         let [waits, other_parks, dropped, lost] =
             [&WAITS, &PARKS, &DROPPED, &LOST].map(|counter| counter.load(Ordering::Relaxed));
         let seconds_skipped = SKIPPED.ns().div_ceil(1_000_000_000);
+        // More may have ended between the two readings.
+        let other_parks = other_parks.min(waits);
         Self { waits, other_parks, dropped, lost, seconds_skipped }
     }
 }
