@@ -20,6 +20,8 @@
 pub(crate) mod allocated;
 pub(crate) mod buckets;
 pub(crate) mod kept;
+#[cfg(test)]
+mod kept_tests;
 mod leave;
 pub(crate) mod lost_calls;
 #[cfg(test)]
