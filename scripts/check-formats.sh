@@ -11,6 +11,6 @@ ensure python3 python3
 ensure go golang-go
 ensure promtool prometheus
 scripts/browser.sh
-REQUIRE_READERS=1 cargo test -p analyzer --test all foreign_readers:: "$@"
-REQUIRE_READERS=1 cargo test -p analyzer --test all html:: "$@"
+REQUIRE_READERS=1 test_by_name -p analyzer --test all foreign_readers:: "$@"
+REQUIRE_READERS=1 test_by_name -p analyzer --test all html:: "$@"
 echo "All readers took all forms."

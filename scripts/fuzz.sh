@@ -46,4 +46,4 @@ fuzz analyzer logs -max_len=8192 -timeout=20 -detect_leaks=0
 ensure_jdk
 scripts/jdks.sh
 build_artifacts
-FUZZ_SECONDS=$seconds cargo test --quiet -p test-classes --test all mutations:: -- --nocapture
+FUZZ_SECONDS=$seconds test_by_name -p test-classes --test all mutations:: -- --nocapture

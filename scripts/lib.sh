@@ -49,6 +49,18 @@ build_artifacts() { cargo build --release --quiet -p runtime-agent -p analyzer -
 # Builds agents and libraries for tests, and programs without optimization: the one for SkyWalking takes long with it.
 build_for_tests() { cargo build --quiet --workspace --examples --bins; }
 
+# Runs `cargo test` with a filter of names, and fails if no test has such a name.
+test_by_name() {
+    local log
+    log=$(mktemp target/test.XXXXXX)
+    cargo test --quiet "$@" | tee "$log"
+    if ! grep -q '^test result: ok\. [1-9]' "$log"; then
+        rm -f "$log"
+        fail "no test ran: cargo test $*"
+    fi
+    rm -f "$log"
+}
+
 # Builds the program for SkyWalking, which takes as long and which few need.
 build_skywalking() { cargo build --release --quiet -p skywalking; }
 

@@ -13,5 +13,5 @@ ensure_rust
 ensure_jdk
 scripts/jdks.sh
 build_artifacts
-SOAK_SECONDS=$((minutes * 60)) cargo test --quiet -p test-classes --test all soak:: -- --skip loops_soak:: --nocapture
-SOAK_MINUTES=$minutes cargo test --quiet -p test-classes --test all loops_soak:: -- --nocapture
+SOAK_SECONDS=$((minutes * 60)) test_by_name -p test-classes --test all soak:: -- --skip loops_soak:: --nocapture
+SOAK_MINUTES=$minutes test_by_name -p test-classes --test all loops_soak:: -- --nocapture
