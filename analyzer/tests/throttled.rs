@@ -339,6 +339,8 @@ fn the_share_of_probes_in_the_first_ten_seconds_is_reported_apart() {
     let note = "The profiler took about 3.7% of the process's CPU time (an estimate): about 9.0% in the first ten \
                 seconds, about 1.0% after";
     assert!(text.contains(note), "{text}");
+    let trust = "profiler about 3.7% of CPU (first 10 s 9.0%, then 1.0%), 1 note:";
+    assert!(text.contains(trust), "{text}");
 }
 
 /// Two methods of 60 ns and 1 us a call, when a call's probes take 75 ns: half of these are in the self time.
