@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # What share of methods and of calls are those in which no time can go by, which `leaves=skip` leaves out:
-# of javac, H2 and Lucene at work, everything measured. Prints a table.
+# of javac, H2 and Lucene under load, everything measured. Prints a table.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/lib.sh

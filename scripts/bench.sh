@@ -28,7 +28,7 @@ for home in $(java_homes); do
 done
 bench=target/bench/peers
 mkdir -p "$bench/classes" target/jars
-# A peer that is not to be had is left out by name.
+# A peer that cannot be fetched is skipped, by name.
 fetch_jar tools.profiler:async-profiler 4.6 || true
 fetch_jar io.opentelemetry.javaagent:opentelemetry-javaagent 2.33.1 || true
 if [ -f target/jars/async-profiler.jar ] && [ ! -f "$bench/libasyncProfiler.so" ]; then

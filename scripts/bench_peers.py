@@ -200,7 +200,7 @@ class Before(Ours):
 
 
 class Budget(Ours):
-    """As it comes: what costs too much is left out."""
+    """With default options: what costs too much is throttled."""
 
     more = ""
 
@@ -269,7 +269,7 @@ class Muted(Ours):
     def ready(self, workload):
         command = [f"{RELEASE}/tprofiler", "mute", workload.measured, "--addr", f"127.0.0.1:{self.port}"]
         subprocess.run(command, stdout=subprocess.DEVNULL, check=True)
-        # By then the probes are taken out; what had them is compiled anew in the warm-up that follows.
+        # By then the probes are taken out; what had them is recompiled in the warm-up that follows.
         time.sleep(6)
 
     def recorded(self, scratch):
@@ -621,7 +621,7 @@ def main():
                 if workload.needs > major(jdk):
                     reason = f"needs JDK {workload.needs}"
                 if reason != NO_FLOOR:
-                    results[peer_name] = f"left out: {reason}" if reason else []
+                    results[peer_name] = f"skipped: {reason}" if reason else []
             for number in range(rounds):
                 # Each second round goes the other way, so that nobody always comes after the same.
                 for peer_name, peer in list(peers.items())[::-1 if number % 2 else 1]:

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Gives every form of report that other tools read to such a tool: Python's csv and json,
+# Gives every format of report that other tools read to such a tool: Python's csv and json,
 # `go tool pprof`, `promtool`, speedscope and Perfetto in Chromium, where the HTML report is opened too.
 # What is missing is installed (as root on Debian) or named.
 set -euo pipefail
@@ -13,4 +13,4 @@ ensure promtool prometheus
 scripts/browser.sh
 REQUIRE_READERS=1 test_by_name -p analyzer --test all foreign_readers:: "$@"
 REQUIRE_READERS=1 test_by_name -p analyzer --test all html:: "$@"
-echo "All readers took all forms."
+echo "All readers took all formats."

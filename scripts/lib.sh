@@ -3,7 +3,7 @@
 # Maven runs for seconds: the best compiler does not pay off.
 export MAVEN_OPTS="${MAVEN_OPTS:--XX:TieredStopAtLevel=1 -XX:+UseSerialGC}"
 
-# Says something to the reader, not to whoever reads the output.
+# Writes a message to stderr, away from the output.
 say() { printf '%s: %s\n' "$(basename "$0")" "$*" >&2; }
 
 fail() {
