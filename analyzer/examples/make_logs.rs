@@ -14,9 +14,9 @@ use std::fs::{self, File};
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
+use log_format::file_names::{Hour, RUN_JSON};
 use log_format::histogram::{Histogram, bucket_of};
 use log_format::ids::{JavaThreadId, MethodId, OsThreadId, StackId, ThreadId};
-use log_format::names::{Hour, RUN_JSON};
 use log_format::rows::{CallRow, CounterRow, MethodRow, Row, StackRow, StatsRow, ThreadRow};
 use log_format::run::Run;
 use log_format::writer::{write_header, write_rows};

@@ -26,7 +26,7 @@ use crate::run::window::Touched;
 use crate::tprofiler;
 use crate::tprofiler::OldLog;
 use log_format::error::BadValue;
-use log_format::names::Table;
+use log_format::file_names::Table;
 use log_format::pattern::Pattern;
 
 /// A report and the problems met while reading.

@@ -20,13 +20,13 @@ pub enum NoReport {
     #[error("--local: {0}")]
     Zone(#[from] UnknownZone),
     /// None of so many runs is selected.
-    #[error("none of {0} runs is one that --host and --run name")]
+    #[error("--host, --run: none of {0} runs matches")]
     NoSuchRun(usize),
     /// A time is selected, and no log has times.
-    #[error("--from and --to: TProfiler's logs have no times, and there are no others")]
+    #[error("--from, --to: these are only TProfiler's logs, which have no times")]
     NoTimes,
     /// Calls per hour cannot be compared in these logs.
-    #[error("{0}: these logs do not tell how long they recorded; compare with --per call")]
+    #[error("{0}: these logs have no recorded time; use --per call")]
     NoRecordedTime(String),
     /// Neither side of a comparison has methods, for this reason.
     #[error("before and after: {0}")]

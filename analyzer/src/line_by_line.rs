@@ -6,8 +6,8 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
+use log_format::file_names::{Hour, Table};
 use log_format::ids::{MethodId, ThreadId};
-use log_format::names::{Hour, Table};
 use log_format::pattern::Pattern;
 use log_format::rows::{CallRow, CounterRow, EventRow, Exit, StatsRow};
 
@@ -43,7 +43,7 @@ const S: u64 = 1_000_000_000;
 const T14: u64 = 1_795_183_200 * S;
 
 /// All of a run's data as text, in a fixed order.
-pub(crate) fn told(data: &RunData, problems: &Problems) -> String {
+pub(crate) fn in_words(data: &RunData, problems: &Problems) -> String {
     let mut totals: Vec<String> = Vec::new();
     for (group, methods) in data.totals.clone().into_groups() {
         let of_group = methods.into_iter().map(|(method, f)| format!("{group:?} {method:?} {f:?}"));
@@ -422,12 +422,13 @@ pub fn check(input: &[u8]) -> u64 {
     for run in discover(&[folder.path().to_owned()], |_| false, &mut Problems::default()) {
         let (data, problems) = reference(&run, selection);
         rows += data.counts.records + data.counts.stats_rows;
-        let expected = told(&data, &problems);
+        let expected = in_words(&data, &problems);
         for (workers, block_bytes) in [(1, 1 << 18), (2, 50)] {
             let mut problems = Problems::default();
             let pace = Pace { workers, block_bytes };
-            let told = told(&read_run_at(pace, &run, 0, selection, &mut problems), &problems);
-            assert!(told == expected, "{pace:?}:\n{told}\ninstead of\n{expected}");
+            let in_words =
+                in_words(&read_run_at(pace, &run, 0, selection, &mut problems), &problems);
+            assert!(in_words == expected, "{pace:?}:\n{in_words}\ninstead of\n{expected}");
         }
     }
     rows + report(folder.path(), choice / selections.len())
@@ -435,8 +436,8 @@ pub fn check(input: &[u8]) -> u64 {
 
 /// Makes a report in one format. Returns the number of tasks.
 fn report(folder: &Path, choice: usize) -> u64 {
-    let forms = Format::value_variants();
-    let format = forms[choice % forms.len()];
+    let formats = Format::value_variants();
+    let format = formats[choice % formats.len()];
     let options = Options {
         paths: vec![folder.to_owned()],
         layout: Layout {

@@ -74,8 +74,8 @@ fn recorded_calls_say_what_they_allocated() {
         "{text}"
     );
     let text = logs.analyze(&["logs", "--slowest", "5"]).quiet();
-    let told = text.lines().filter_map(|line| line.split_once("allocated ")).map(|(_, of)| of);
-    assert_eq!(told.collect::<Vec<_>>(), ["1.00 MB", "400 MB"], "{text}");
+    let figures = text.lines().filter_map(|line| line.split_once("allocated ")).map(|(_, of)| of);
+    assert_eq!(figures.collect::<Vec<_>>(), ["1.00 MB", "400 MB"], "{text}");
     let trace = logs.analyze(&["logs", "--format", "chrome-trace"]).stdout;
     assert!(trace.contains("\"allocated_bytes\":400000000"), "{trace}");
     // The time selects calls.

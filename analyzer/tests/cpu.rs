@@ -11,7 +11,7 @@ use crate::common::*;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use flate2::read::GzDecoder;
-use log_format::names::Table;
+use log_format::file_names::Table;
 use serde_json::Value;
 
 /// CPU time of all samples of [`shop`].

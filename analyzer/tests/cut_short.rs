@@ -1,7 +1,7 @@
 //! Runs whose end is missing: the JVM was killed, or a file was cut.
 
 use crate::common::{Logs, MS, RunFolder, S, T14, call, counter, method, stack, stats, thread};
-use log_format::names::Table;
+use log_format::file_names::Table;
 use log_format::rows::{CallRow, Exit, counter as name};
 
 fn run_of_one_method(logs: &Logs) -> RunFolder {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use crate::common::*;
-use log_format::names::{RUN_JSON, Table};
+use log_format::file_names::{RUN_JSON, Table};
 use log_format::rows::{EventRow, StatsRow, counter as name, event};
 
 const ORDER: &str = "com.shop.order.OrderService";
@@ -432,7 +432,7 @@ fn what_cannot_be_compared_is_an_error_of_one_line() {
 }
 
 #[test]
-fn parts_that_cannot_be_read_are_reported_and_methods_without_names_left_out() {
+fn unreadable_parts_are_reported_and_methods_without_names_skipped() {
     let logs = shop();
     let run = RunFolder(logs.root().join("logs/after/20261120T140000Z-web07-2"));
     run.rows(T14, &[stats(T14, 77, 0, S, &[S])]);

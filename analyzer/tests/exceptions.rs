@@ -11,7 +11,7 @@ use crate::common::sampled_shop::RUN;
 use crate::common::throwing_shop::{OUT_OF_STOCK, TIMEOUT, exceptions, shop};
 use crate::common::*;
 use flate2::read::GzDecoder;
-use log_format::names::Table;
+use log_format::file_names::Table;
 use log_format::rows::counter as name;
 use serde_json::{Value, json};
 

@@ -12,7 +12,7 @@ use crate::common::sampled_shop::{frame, sampled_stack, samples, shop, waiting, 
 use crate::common::sql_shop::{slow_sql, sql, statement};
 use crate::common::throwing_shop::exceptions;
 use crate::common::*;
-use log_format::names::Table;
+use log_format::file_names::Table;
 use log_format::rows::{CallRow, EventRow, Exit, StatsRow, counter as name, event};
 
 const LINES: usize = 60;

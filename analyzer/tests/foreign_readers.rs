@@ -215,7 +215,7 @@ fn perfetto_shows_every_call() {
     let slices: Vec<Vec<&str>> = slices.lines().map(|line| line.split('\t').collect()).collect();
     let first: u64 = slices[0][3].parse().unwrap();
     // Thread, name, end, microseconds after the first, nanoseconds, depth.
-    let told: Vec<String> = slices
+    let reported: Vec<String> = slices
         .iter()
         .filter(|row| row.len() > 2)
         .map(|row| {
@@ -224,7 +224,7 @@ fn perfetto_shows_every_call() {
         })
         .collect();
     assert_eq!(
-        told,
+        reported,
         [
             "exec-1 #1 OrderService.pay throw 0 50000000 0",
             "exec-1 #1 Stock.count return 10000 30000000 1",

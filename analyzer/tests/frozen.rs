@@ -15,7 +15,7 @@ use std::process::Command;
 
 use crate::common::Logs;
 use flate2::read::GzDecoder;
-use log_format::names::Table;
+use log_format::file_names::Table;
 use serde_json::{Value, json};
 
 /// The reports that are kept, and their arguments.

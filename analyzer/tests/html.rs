@@ -146,8 +146,8 @@ fn options_that_a_page_has_no_use_for_are_refused() {
     let logs = shop();
     for (options, why) in [
         (&["--by", "hour"][..], "--by: the page has everything in one"),
-        (&["--tree", "top-down"], "--tree is a text"),
-        (&["--slowest", "3"], "--slowest is a text"),
+        (&["--tree", "top-down"], "--tree prints text"),
+        (&["--slowest", "3"], "--slowest prints text"),
         (&["--sort", "calls"], "--sort and --top: the page has every method"),
         (&["--top", "3"], "--sort and --top: the page has every method"),
         (&["--root", "com.shop"], "--root is for call paths"),

@@ -7,7 +7,7 @@ use std::process::Stdio;
 
 use crate::common::*;
 use flate2::write::GzEncoder;
-use log_format::names::{RUN_JSON, Table};
+use log_format::file_names::{RUN_JSON, Table};
 use log_format::rows::StatsRow;
 
 /// A run with one method, with one call of 1 ms in one minute.
@@ -49,7 +49,7 @@ fn what_is_there_is_read_though_something_else_is_not() {
 }
 
 #[test]
-fn a_run_that_cannot_be_understood_is_left_out() {
+fn a_run_that_cannot_be_understood_is_skipped() {
     let logs = Logs::new();
     one_run(&logs, "good", 1);
     let about = |name: &str| one_run(&logs, name, 2).0.join(RUN_JSON);
@@ -126,7 +126,7 @@ fn a_torn_line_is_counted_and_not_read() {
 }
 
 #[test]
-fn a_file_whose_header_is_of_no_use_is_left_out() {
+fn a_file_with_a_useless_header_is_skipped() {
     let logs = Logs::new();
     let run = one_run(&logs, "run", 1);
     let good = "start_ns,method,calls,throws,total_ns,self_ns,max_ns,hist";
@@ -232,7 +232,7 @@ fn single_files_are_counted_alone_and_named_by_their_run() {
 }
 
 #[test]
-fn whatever_names_a_file_it_is_counted_once() {
+fn a_file_named_twice_is_counted_once() {
     let logs = Logs::new();
     one_run(&logs, "run", 1);
     let file = "logs/run/20261120T14Z.stats.csv";

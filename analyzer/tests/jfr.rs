@@ -83,7 +83,7 @@ fn every_recorded_call_is_an_event() {
     let logs = shop::shop();
     let (chunks, said) = recording(&logs, &[]);
     assert_eq!(said, "analyze: 1 unfinished call is not counted\n");
-    assert_golden("forms.jfr.txt", &text(&chunks));
+    assert_golden("formats.jfr.txt", &text(&chunks));
     let (chunks, said) = recording(&logs, &["--unfinished"]);
     assert_eq!((events(&chunks, CALL).len(), said.as_str()), (7, ""));
     assert_eq!(events(&chunks, "jdk.JVMInformation").len(), 2);

@@ -10,7 +10,7 @@ use crate::common::locked_shop::{JOURNAL, SLOW, lock_wait, locks, shop};
 use crate::common::sampled_shop::{RUN, STOCK};
 use crate::common::*;
 use flate2::read::GzDecoder;
-use log_format::names::Table;
+use log_format::file_names::Table;
 use log_format::rows::{LockKind, LockRow, LockWaitRow, counter as name};
 use serde_json::{Value, json};
 

@@ -10,7 +10,7 @@ mod diff;
 mod exceptions;
 mod first_screen;
 mod foreign_readers;
-mod forms;
+mod formats;
 mod frozen;
 mod html;
 mod inputs;

@@ -8,8 +8,8 @@ use std::fs;
 use crate::common::{
     Logs, MIN, MS, RunFolder, T14, US, call, counter, method, stack, stats, thread,
 };
+use log_format::file_names::Table;
 use log_format::histogram::{bucket_of, lower_bound_ns};
-use log_format::names::Table;
 use log_format::rows::{EventRow, counter as name, event};
 
 /// Durations that spread over five octaves from `least_ns` on; the same ones for the same seed.
@@ -55,9 +55,9 @@ fn errors(logs: &Logs, args: &[&str], method: &str, durations: &[u64]) -> Vec<(u
     let at = outcome.csv_column("method").iter().position(|name| name == method).unwrap();
     assert_eq!(outcome.csv_column("calls")[at], durations.len().to_string());
     let error = |(percent, column)| {
-        let told: u64 = outcome.csv_column(column)[at].parse().unwrap();
+        let reported: u64 = outcome.csv_column(column)[at].parse().unwrap();
         let exact = exact_ns(durations, percent);
-        (exact, told.abs_diff(exact) as f64 / exact as f64)
+        (exact, reported.abs_diff(exact) as f64 / exact as f64)
     };
     [(50, "p50_ns"), (95, "p95_ns"), (99, "p99_ns")].map(error).to_vec()
 }
@@ -68,7 +68,7 @@ fn assert_within(errors: &[(u64, f64)], bound: f64) {
 }
 
 #[test]
-fn where_all_calls_so_long_have_records_they_are_within_2_percent() {
+fn where_all_calls_so_long_were_recorded_they_are_within_2_percent() {
     let logs = Logs::new();
     // The thresholds lie in the middle of the statistics' histogram buckets, and so do percentiles.
     for (pid, threshold_ns) in [(1, MS), (2, 10 * MS), (3, 700_000), (4, 0)] {
@@ -161,7 +161,7 @@ fn records_that_are_not_there_do_not_make_them_wrong() {
     // Every other recorded call is missing, or every one over 3 ms, or those next to the threshold, or all, or their
     // file; and the log says so, or does not.
     let calls = "logs/run1/20261120T14Z.calls.csv";
-    let keep = |keep: &dyn Fn(usize, u64) -> bool, is_told: bool| {
+    let keep = |keep: &dyn Fn(usize, u64) -> bool, is_counted: bool| {
         run(&|logs: &Logs| {
             let path = logs.root().join(calls);
             let text = fs::read_to_string(&path).unwrap();
@@ -170,15 +170,15 @@ fn records_that_are_not_there_do_not_make_them_wrong() {
             let kept = lines.filter(|(at, line)| *at == 0 || keep(*at, total(line)));
             let kept: Vec<&str> = kept.map(|(_, line)| line).collect();
             fs::write(&path, kept.join("\n") + "\n").unwrap();
-            let dropped = counter(T14, name::RECORDED_CALLS_DROPPED, is_told.into());
+            let dropped = counter(T14, name::RECORDED_CALLS_DROPPED, is_counted.into());
             RunFolder(logs.root().join("logs/run1")).rows(T14, &[dropped]);
         })
     };
-    for is_told in [true, false] {
-        assert_within(&keep(&|at, _| at % 2 == 0, is_told), 0.25);
-        assert_within(&keep(&|_, total| total < 3 * MS, is_told), 0.25);
-        assert_within(&keep(&|_, total| !(MS..MS + MS / 40).contains(&total), is_told), 0.25);
-        assert_within(&keep(&|_, _| false, is_told), 0.25);
+    for is_counted in [true, false] {
+        assert_within(&keep(&|at, _| at % 2 == 0, is_counted), 0.25);
+        assert_within(&keep(&|_, total| total < 3 * MS, is_counted), 0.25);
+        assert_within(&keep(&|_, total| !(MS..MS + MS / 40).contains(&total), is_counted), 0.25);
+        assert_within(&keep(&|_, _| false, is_counted), 0.25);
     }
     assert_within(&run(&|logs| fs::remove_file(logs.root().join(calls)).unwrap()), 0.25);
     // Recorded calls whose method statistics the JVM did not live to write.

@@ -463,7 +463,7 @@ fn a_recursion_adds_its_total_once_by_thread_too() {
 }
 
 #[test]
-fn by_thread_a_record_without_its_path_counts_in_full_and_it_is_reported() {
+fn by_thread_a_recorded_call_without_its_path_counts_in_full() {
     let logs = Logs::new();
     let run = logs.run("run", "web", 1);
     run.rows(T14, &[method(1, "C", "m", "()V")]).rows(T14, &[stack(1, 0, 0)]);
@@ -476,7 +476,7 @@ fn by_thread_a_record_without_its_path_counts_in_full_and_it_is_reported() {
 }
 
 #[test]
-fn an_open_call_is_reported_once_and_only_while_it_is_open() {
+fn an_unfinished_call_is_reported_once_and_only_until_it_ends() {
     let logs = Logs::new();
     let run = logs.run("run", "web", 1);
     let open = |start_ns, thread, ns| CallRow {

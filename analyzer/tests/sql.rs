@@ -11,7 +11,7 @@ use crate::common::sql_shop::{
 };
 use crate::common::task_shop::{BEGIN, QUERY, REQUEST, empty_shop, known_request, task};
 use crate::common::*;
-use log_format::names::Table;
+use log_format::file_names::Table;
 use log_format::rows::{
     CallRow, Exit, LockKind, LockWaitRow, SlowSqlRow, TaskState, counter as name,
 };

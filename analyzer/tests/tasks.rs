@@ -13,8 +13,8 @@ use crate::common::task_shop::{
     task_call,
 };
 use crate::common::*;
+use log_format::file_names::{Hour, Part, Table};
 use log_format::ids::{StackId, ThreadId};
-use log_format::names::{Hour, Part, Table};
 use log_format::rows::{
     EventRow, SampleRow, TaskCallRow, TaskRequestRow, TaskRow, TaskState, event,
 };
@@ -474,7 +474,7 @@ fn an_unknown_task_or_request_is_one_clear_line() {
     }
     assert_eq!(
         refused(&logs, &["--task", "3", "--run", "x"]),
-        "analyze: none of 2 runs is one that --host and --run name\n"
+        "analyze: --host, --run: none of 2 runs matches\n"
     );
     assert!(logs.analyze(&["nowhere", "--task", "3"]).stderr.contains("nowhere: No such file"));
 }

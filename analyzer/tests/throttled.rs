@@ -3,7 +3,7 @@
 use std::fs;
 
 use crate::common::*;
-use log_format::names::RUN_JSON;
+use log_format::file_names::RUN_JSON;
 use log_format::rows::{EventRow, counter as name, event};
 use log_format::run::Run;
 
@@ -130,7 +130,7 @@ fn an_hour_stands_alone() {
 }
 
 #[test]
-fn forms_without_a_place_for_it_say_it_on_stderr_and_tables_stay_as_they_are() {
+fn formats_without_a_place_for_it_say_it_on_stderr_and_tables_stay_as_they_are() {
     let csv = shop().analyze(&["logs", "--format", "csv"]);
     assert_eq!((csv.status, csv.csv_column("method")), (0, vec!["hash".to_owned()]));
     let line = format!("analyze: missing: {HASH} was throttled since ");
@@ -149,20 +149,20 @@ fn json_has_all_of_them_with_their_runs() {
         run.rows(T15, &[throttled(T15 + S, &format!("C.m{i}()V"), 10 + i, 20)]);
     }
     run.rows(T15, &[0, 11].map(|s| counter(T15 + s * S, name::BYTES, 1)));
-    let left_out = logs.analyze(&["logs", "--format", "json"]).json()["missing"].clone();
-    assert_eq!(left_out["probe_ns"], 60 * 36 * MS);
-    assert_eq!(left_out["cpu_ns"], 120 * S);
-    assert_eq!(left_out["throttled"].as_array().unwrap().len(), 22);
+    let missing = logs.analyze(&["logs", "--format", "json"]).json()["missing"].clone();
+    assert_eq!(missing["probe_ns"], 60 * 36 * MS);
+    assert_eq!(missing["cpu_ns"], 120 * S);
+    assert_eq!(missing["throttled"].as_array().unwrap().len(), 22);
     assert_eq!(
-        left_out["throttled"][0],
+        missing["throttled"][0],
         serde_json::json!({
             "run": RUN_A, "method": HASH, "from_ns": T14 + 187 * S, "to_ns": null, "times": 1,
             "out_ns": T15 + 59 * MIN - T14 - 187 * S, "calls_per_s": 2_100_000, "mean_ns": 45,
         })
     );
-    let next = &left_out["throttled"][1];
+    let next = &missing["throttled"][1];
     assert_eq!((&next["times"], &next["to_ns"]), (&2.into(), &(T15 + 5 * MIN).into()));
-    assert_eq!(left_out["throttled"][2]["method"], "C.m19()V");
+    assert_eq!(missing["throttled"][2]["method"], "C.m19()V");
     let text = unwrapped(&logs.analyze(&["logs", "--notes"]).quiet());
     let hash =
         format!("since 2026-11-20T14:03:07Z in run {RUN_A} (2,100,000 calls/s, average 45 ns)");

@@ -224,7 +224,7 @@ fn threads_and_patterns_select_and_times_of_day_leave_out() {
     let none = logs.analyze(&["logs", "--method", "com.other"]).quiet();
     assert!(none.contains("no calls in methods named by com.other"), "{none}");
     let from = logs.analyze(&["logs", "--from", "2012-01-31"]);
-    let line = "--from and --to: TProfiler's logs have no times, and there are no others\n";
+    let line = "--from, --to: these are only TProfiler's logs, which have no times\n";
     assert_eq!((from.status, from.stderr), (2, format!("analyze: {line}")));
     let run = logs.run("run", "web07", 1);
     run.rows(T14, &[method(1, "C", "m", "()V")]).rows(T14, &[stats(T14, 1, 0, MS, &[MS])]);
@@ -243,7 +243,7 @@ fn threads_and_patterns_select_and_times_of_day_leave_out() {
 }
 
 #[test]
-fn logs_without_paths_and_times_are_left_out_of_forms_that_need_them() {
+fn logs_without_paths_and_times_are_skipped_by_formats_that_need_them() {
     let logs = shop();
     for (args, of, status) in [
         (&["--format", "collapsed"][..], "of single calls and call paths", 2),
@@ -278,8 +278,7 @@ fn compressed_logs_and_a_comparison_by_call() {
     let args = ["diff", "logs/tprofiler.log", "logs/after", "--format", "csv"];
     let by_hour = logs.analyze(&args);
     assert_eq!(by_hour.status, 2);
-    let line = "logs/tprofiler.log: these logs do not tell how long they recorded; compare with --per \
-                call\n";
+    let line = "logs/tprofiler.log: these logs have no recorded time; use --per call\n";
     assert_eq!(by_hour.stderr, format!("analyze: {line}"));
     let by_call = logs.analyze(&[&args[..], &["--per", "call"]].concat());
     assert_eq!(by_call.status, 0);

@@ -1,10 +1,10 @@
-//! What has become of a method. Code, `status`, logs and reports use these names.
+//! The state of a method. Code, `status`, logs and reports use these names.
 
 /// A method is in one of these states at a time. If several would hold, the first of this list counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum MethodState {
     /// It is abstract, native, or a static initialiser.
-    NeverMeasured,
+    NeverInstrumented,
     /// No include names it.
     NotIncluded,
     /// An exclude names it.
@@ -35,7 +35,7 @@ impl MethodState {
 
     /// All states, in order.
     pub const ALL: [Self; Self::COUNT] = [
-        Self::NeverMeasured,
+        Self::NeverInstrumented,
         Self::NotIncluded,
         Self::Excluded,
         Self::Accessor,
@@ -53,7 +53,7 @@ impl MethodState {
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
-            Self::NeverMeasured => "never measured",
+            Self::NeverInstrumented => "never instrumented",
             Self::NotIncluded => "not included",
             Self::Excluded => "excluded",
             Self::Accessor => "accessor",

@@ -8,11 +8,11 @@ mod values;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 pub use self::values::{Exit, LockKind, TaskState};
+use crate::file_names::Table;
 use crate::histogram::Histogram;
 use crate::ids::{
     FrameId, JavaThreadId, MethodId, OsThreadId, SampledStackId, StackId, StatementId, ThreadId,
 };
-use crate::names::Table;
 
 /// A row of one of the tables.
 pub trait Row: Serialize + DeserializeOwned {
@@ -241,7 +241,7 @@ row! {
         kind: LockKind,
         /// Class of the lock's object, with dots; of a class object, its name and `.class`.
         class: String,
-        /// Method id of the innermost measured call in progress, 0 for none.
+        /// Method id of the innermost instrumented call in progress, 0 for none.
         method: MethodId,
         /// Waits that ended.
         waits: u64,
@@ -297,7 +297,7 @@ row! {
         start_ns: u64,
         /// Statement id.
         statement: StatementId,
-        /// Method id of the innermost measured call in progress, 0 for none.
+        /// Method id of the innermost instrumented call in progress, 0 for none.
         method: MethodId,
         /// Executions that ended.
         executions: u64,
@@ -465,14 +465,14 @@ row! {
         class: String,
         /// Calls that they ended.
         thrown: u64,
-        /// Of these, calls whose exception had left no measured call inside them: it came from the method itself or from a
+        /// Of these, calls whose exception had left no instrumented call inside them: it came from the method itself or from a
         /// method that is not measured.
         began: u64,
     }
 }
 
 row! {
-    /// The first exception of its class in an interval that began to leave measured calls in a method.
+    /// The first exception of its class in an interval that began to leave instrumented calls in a method.
     ExceptionExampleRow in ExceptionExamples {
         /// When it left the method.
         start_ns: u64,

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::FORMAT_VERSION;
 use crate::error::FileError;
-use crate::names::RUN_JSON;
+use crate::file_names::RUN_JSON;
 use crate::writer::one_line;
 
 /// The longest `run.json` that is read, in bytes: it has the program's arguments, of up to 2 MB.

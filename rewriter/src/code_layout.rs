@@ -5,7 +5,7 @@
 //!                         Start                        once, at the start of the code
 //! h: <handler>            h: Caught  <handler>         an exception handler whose range runs Java code
 //! h: <handler>            h: Caught  goto n  nop       one that catches StackOverflowErrors: at the `nop`, it goes
-//!                         n: <handler>                 on if `Caught` overflows the stack (see `guards`)
+//!                         n: <handler>                 on if `Caught` overflows the stack (see `overflow_handlers`)
 //! i: super(...)           i: super(...)  Initialized   in a constructor, if it may throw
 //! r: return               r: End  return
 //!                         Threw  athrow                behind the code, see `emit`

@@ -144,7 +144,7 @@ impl Skip {
             Self::ConstantPoolFull => "constant pool is full",
             Self::ConstructorCallUnclear => "super(...) call cannot be told for certain",
             Self::LimitReached => "stack or exception table has no room",
-            Self::HasProbes => "class has probes already",
+            Self::HasProbes => "class is instrumented already",
             Self::OldCodeFormat => "class file from before Java 1.0.2",
         }
     }

@@ -9,7 +9,7 @@
 //! selected methods are rebuilt, and every other byte is copied unchanged. No input makes it panic: a malformed class
 //! is an [`Error`], a method that cannot be instrumented a [`Skip`].
 //!
-//! Begin to read at [`Rewriter::rewrite`]. `code_layout` plans where the probes go, `guards` what happens if one of a
+//! Begin to read at [`Rewriter::rewrite`]. `code_layout` plans where the probes go, `overflow_handlers` what happens if one of a
 //! handler overflows the stack, `emit` writes the new code, `stack_map`, `tables` and `annotations` move what refers to
 //! code offsets; `probe_constants` appends to the constant pool.
 //!
@@ -44,11 +44,11 @@ mod constant_pool;
 mod constructor;
 mod emit;
 mod error;
-mod guards;
 mod instruction;
 mod monitors;
 mod mutf8;
 mod opcode;
+mod overflow_handlers;
 pub mod probe;
 mod probe_constants;
 mod reader;

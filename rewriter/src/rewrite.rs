@@ -9,11 +9,11 @@ use crate::constant_pool::{Appended, ConstantPool, CpIndex, PoolFull, STACK_MAP_
 use crate::constructor::{self, Found};
 use crate::emit::{self, Buffers, Method};
 use crate::error::{Error, ErrorKind, Skip};
-use crate::guards;
 use crate::instruction::{Bytecode, Pc};
 use crate::monitors;
 use crate::mutf8::Mutf8;
 use crate::opcode::INVOKESTATIC;
+use crate::overflow_handlers;
 use crate::probe::{self, StatementMethod};
 use crate::probe_constants::{Blocker, Needs, ProbeConstants, WITH_THREE, WITH_TWO};
 use crate::reader::{Cursor, Result};
@@ -531,7 +531,7 @@ impl ClassWork<'_, '_> {
             return Ok(());
         }
         self.mark_callers(code)?;
-        guards::mark(code, self.pool, self.map)
+        overflow_handlers::mark(code, self.pool, self.map)
     }
 
     /// Marks the handlers whose range can run Java code.

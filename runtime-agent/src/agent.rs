@@ -37,8 +37,8 @@ use crate::instrument::virtual_loops;
 use crate::jvm::class_names;
 use crate::jvm::java_threads;
 use crate::jvm::loaders;
-use crate::jvm::mounted_lately;
 use crate::jvm::native_binding::Binder;
+use crate::jvm::recent_mounts;
 use crate::jvm::virtual_threads;
 use crate::locks;
 use crate::options::{BadOptions, Fault, Options};
@@ -182,7 +182,7 @@ impl Agent for TProfiler {
             context.jni().and_then(|jni| unsafe { java_threads::number(jni, event.thread()) });
         if let (Some(jni), Some(number)) = (context.jni(), number) {
             mounts::end(number);
-            mounted_lately::ended(jni, number);
+            recent_mounts::ended(jni, number);
             virtual_loops::ended(number);
             virtual_threads::stop_listening_to_ends(
                 context.jvmti(),

@@ -33,10 +33,10 @@ pub enum Error {
     #[error("{0} needs samples of CPU time (option cpu)")]
     NeedsCpu(&'static str),
     /// The files that options name were not read in so many seconds.
-    #[error("config, token_file or logs: the disk gives no answer within {0} s")]
+    #[error("config, token_file or logs: the disk did not answer within {0} s")]
     DiskHangs(u64),
     /// The agent thread did not answer in so many seconds.
-    #[error("no answer within {0} s")]
+    #[error("the agent did not answer within {0} s; does the disk of its log folder hang?")]
     NoAnswer(u64),
     /// A client without the token sends more commands a second than this.
     #[error("too many commands; at most {0} a second")]
@@ -69,7 +69,7 @@ pub enum TaskError {
     #[error("task {0} exists")]
     Exists(String),
     /// The run has had this many.
-    #[error("this run has had {0} tasks")]
+    #[error("no more than {0} tasks in a run")]
     TooMany(usize),
     /// No task has this id.
     #[error("no task {0}; tprofiler tasks lists them")]
@@ -108,7 +108,7 @@ pub enum JvmError {
     #[error("no current thread ({0:?})")]
     NoCurrentThread(jvmti::jvmtiError),
     /// It does not start the agent thread.
-    #[error("the JVM refuses a thread ({0:?})")]
+    #[error("the JVM cannot start the agent thread ({0:?})")]
     NoAgentThread(jvmti::jvmtiError),
     /// It refuses this; the exception is cleared.
     #[error("the JVM refuses {0}")]

@@ -12,7 +12,7 @@ use crate::drain::in_flight::InFlight;
 use crate::drain::run_clock::ClockFigures;
 use crate::drain::run_sums::CallSums;
 use crate::drain::samples::SamplingFigures;
-use crate::drain::thresholds::Thresholds;
+use crate::drain::thresholds_in_force::Thresholds;
 use crate::drain::time_slices::Period;
 use crate::error::Error;
 use crate::instrument::change_counts::LoadedClassFigures;
@@ -65,7 +65,7 @@ pub(crate) enum Request {
     InFlight(Duration),
     /// Find what threads do now.
     Threads,
-    /// Find what has become of the methods that a pattern names.
+    /// Find the states of the methods that a pattern matches.
     Methods(Pattern),
     /// Mute the methods that a pattern names, or unmute them.
     Mute(Pattern, bool),

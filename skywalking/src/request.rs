@@ -7,8 +7,8 @@ use analyzer::input::problems::Problems;
 use analyzer::input::runs::{RunInput, discover};
 use analyzer::tasks::find::not_measured;
 use analyzer::tasks::{self, CodeNames, MOST_SNAPSHOTS, Request, Snapshot, Task};
+use log_format::file_names::Hour;
 use log_format::human;
-use log_format::names::Hour;
 use log_format::rows::Exit;
 use sha2::{Digest, Sha256};
 

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use log_format::error::FileError;
-use log_format::names::RUN_JSON;
+use log_format::file_names::RUN_JSON;
 use log_format::run::Run;
 use tprofiler::cli::run_agent::{TOKEN_FILE, ask};
 

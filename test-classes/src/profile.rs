@@ -6,8 +6,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use log_format::compression::Compression;
+use log_format::file_names::parse_file_name;
 use log_format::ids::{MethodId, StackId, ThreadId};
-use log_format::names::parse_file_name;
 use log_format::reader::{Line, TableReader};
 use log_format::rows::{
     CallRow, CounterRow, EventRow, Exit, MethodRow, Row, StackRow, StatsRow, ThreadRow, counter,

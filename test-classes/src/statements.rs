@@ -12,13 +12,13 @@ use log_format::rows::{Exit, SlowSqlRow, SqlRow, StatementRow};
 use crate::profile::{MethodName, methods, rows};
 use crate::samples::Names;
 
-/// Executions of a statement in an interval, within the same measured method.
+/// Executions of a statement in an interval, within the same instrumented method.
 #[derive(Clone, Debug)]
 #[allow(missing_docs)]
 pub struct Executed {
     pub url: String,
     pub text: String,
-    /// The innermost measured method in progress.
+    /// The innermost instrumented method in progress.
     pub method: Option<MethodName>,
     pub executions: u64,
     pub throws: u64,

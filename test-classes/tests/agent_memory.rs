@@ -90,11 +90,11 @@ fn run<const STAGES: usize>(
     });
     let finished = program.end();
     assert_eq!(finished.status, Some(0), "{jdk}: {}", finished.stderr);
-    let is_told = finished.stderr.contains("no more memory for profiling");
-    assert_eq!(is_told, !finished.stderr.is_empty(), "{jdk}: {}", finished.stderr);
+    let is_reported = finished.stderr.contains("no more memory for profiling");
+    assert_eq!(is_reported, !finished.stderr.is_empty(), "{jdk}: {}", finished.stderr);
     println!("{jdk}, {max_memory}: after {stages:?} {kb:?} kB");
     let profile = Profile::only_run(&logs);
-    assert_eq!(profile.counter(counter::LOST_CALLS) > 0, is_told, "{jdk}");
+    assert_eq!(profile.counter(counter::LOST_CALLS) > 0, is_reported, "{jdk}");
     (kb, profile)
 }
 

@@ -270,11 +270,11 @@ fn a_command_turns_it_on_and_off() {
         assert!(error_line(&wrong).contains("is neither off nor from 1k to 1g"), "{wrong:?}");
         assert_eq!(program.end().status, Some(0), "{jdk}");
         // The log knows for how long: reports divide by that.
-        let told = Profile::only_run(logs.path()).counter(counter::ALLOCATION_NS);
-        let told = Duration::from_nanos(told);
+        let reported = Profile::only_run(logs.path()).counter(counter::ALLOCATION_NS);
+        let reported = Duration::from_nanos(reported);
         assert!(
-            told >= Duration::from_millis(200) && told <= on_for,
-            "{jdk}: {told:?} of {on_for:?}"
+            reported >= Duration::from_millis(200) && reported <= on_for,
+            "{jdk}: {reported:?} of {on_for:?}"
         );
     }
 }

@@ -131,7 +131,7 @@ fn an_agent_that_came_with_the_jvm_goes_and_comes_too() {
 }
 
 #[test]
-fn what_cannot_be_done_is_reported_in_one_line_and_harms_nobody() {
+fn what_cannot_be_done_is_reported_in_one_line_and_does_no_harm() {
     for jdk in jdks() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let mut program = phases(jdk, &[]);
@@ -310,7 +310,7 @@ fn until_stopped(pid: &str) {
 
 /// A JVM with attach disabled does not answer. Where `tprofiler` cannot read its options, it stops waiting after a time.
 #[test]
-fn a_jvm_that_does_not_answer_is_given_up() {
+fn a_jvm_that_does_not_answer_times_out() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let file = folder.path().join("options");
     fs::write(&file, "-XX:+DisableAttachMechanism\n").expect("a file");

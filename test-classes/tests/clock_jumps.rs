@@ -147,8 +147,8 @@ fn a_suspended_machine_leaves_later_times_true() {
         expect_true_times(&profile, &truth, set_at, jdk);
         assert_eq!(status["clock_jumps"], jumps, "{jdk}: {status}");
         assert_eq!(profile.counter(counter::CLOCK_JUMPS), jumps, "{jdk}");
-        let told = stderr.lines().filter(|line| line.contains("clock jumped")).count();
-        assert_eq!(told as u64, jumps, "{jdk}: {stderr}");
+        let reported = stderr.lines().filter(|line| line.contains("clock jumped")).count();
+        assert_eq!(reported as u64, jumps, "{jdk}: {stderr}");
         if jumps == 0 {
             continue;
         }
@@ -311,6 +311,6 @@ fn a_counter_that_the_kernel_drops_is_reported_once() {
     renew();
     let finished = program.end();
     assert_eq!(finished.status, Some(0), "{}", finished.stderr);
-    let told = finished.stderr.matches("the kernel no longer trusts").count();
-    assert_eq!(told, 1, "{}", finished.stderr);
+    let reported = finished.stderr.matches("the kernel no longer trusts").count();
+    assert_eq!(reported, 1, "{}", finished.stderr);
 }

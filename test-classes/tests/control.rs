@@ -200,7 +200,7 @@ fn an_unknown_command_changes_nothing_and_ends_the_connection() {
 }
 
 #[test]
-fn idle_clients_hold_up_nobody() {
+fn idle_clients_block_no_others() {
     for jdk in jdks() {
         let service = Service::start(jdk);
         // Silent clients with the token.
@@ -238,7 +238,7 @@ fn idle_clients_hold_up_nobody() {
 }
 
 #[test]
-fn clients_that_do_not_read_hold_up_nobody() {
+fn clients_that_do_not_read_block_no_others() {
     for jdk in jdks() {
         let service = Service::start(jdk);
         let ask = || {

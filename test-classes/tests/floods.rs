@@ -15,7 +15,11 @@ use test_classes::{
 
 /// Runs `then` while `clients` clients without the token ask for the status as fast as they can. Also returns the
 /// number of their answers.
-fn while_strangers_ask<R>(service: &Service, clients: usize, then: impl FnOnce() -> R) -> (R, u64) {
+fn while_unauthenticated_clients_ask<R>(
+    service: &Service,
+    clients: usize,
+    then: impl FnOnce() -> R,
+) -> (R, u64) {
     let (stop, answers) = (AtomicBool::new(false), AtomicU64::new(0));
     let result = thread::scope(|scope| {
         for client in 0..clients {
@@ -47,11 +51,11 @@ fn while_strangers_ask<R>(service: &Service, clients: usize, then: impl FnOnce()
 }
 
 #[test]
-fn a_flood_of_strangers_keeps_the_owner_from_nothing() {
+fn a_flood_of_clients_without_the_token_blocks_no_client_with_it() {
     for jdk in jdks_by_turns() {
         let service = Service::start(jdk, "");
         let began = Instant::now();
-        let ((), answers) = while_strangers_ask(&service, 12, || {
+        let ((), answers) = while_unauthenticated_clients_ask(&service, 12, || {
             for _ in 0..10 {
                 for command in [&["status"][..], &["top", "3"], &["mute"]] {
                     assert_eq!(tprofiler_json(service.port, command)["service"], "programs.Busy");
@@ -63,7 +67,7 @@ fn a_flood_of_strangers_keeps_the_owner_from_nothing() {
             }
         });
         let seconds = began.elapsed().as_secs();
-        println!("{answers} answers to strangers in {seconds} s");
+        println!("{answers} answers to unauthenticated clients in {seconds} s");
         // A burst of 20, then 10 per second, plus up to a second's worth of waiting ones.
         assert!(answers <= 20 + 10 * (seconds + 2), "{jdk}: {answers} in {seconds} s");
         service.stop();
@@ -84,7 +88,7 @@ fn clients_without_the_token_get_one_status_a_second() {
     let most = 1 + usize::try_from(began.elapsed().as_secs()).expect("short");
     assert!(seen.len() <= most, "{seen:?} in {:?}", began.elapsed());
     let mut control = Control::connect(service.port);
-    // If it could be as old as a stranger's, it would change once a second.
+    // If it could be as old as that of an unauthenticated client, it would change once a second.
     let (began, mut seen) = (Instant::now(), BTreeSet::new());
     wait_until("the owner's status is current", || {
         seen.insert(control.calls_seen());
@@ -94,7 +98,7 @@ fn clients_without_the_token_get_one_status_a_second() {
 }
 
 #[test]
-fn silent_clients_keep_nobody_out() {
+fn silent_clients_block_no_others() {
     for jdk in jdks_by_turns() {
         let service = Service::start(jdk, "");
         let silent: Vec<TcpStream> = (0..40).map(|_| service.connect()).collect();
@@ -152,10 +156,10 @@ fn patterns(bytes: usize, stars: usize) -> impl Iterator<Item = String> {
 /// Without the token, all patterns are refused.
 fn expect_refused_without_token(port: u16) {
     for pattern in patterns(180, 60) {
-        let mut stranger = TcpStream::connect(("127.0.0.1", port)).expect("a connection");
-        stranger.write_all(format!("mute {pattern}\n").as_bytes()).expect("a connection");
+        let mut client = TcpStream::connect(("127.0.0.1", port)).expect("a connection");
+        client.write_all(format!("mute {pattern}\n").as_bytes()).expect("a connection");
         let mut answer = String::new();
-        stranger.read_to_string(&mut answer).expect("an answer");
+        client.read_to_string(&mut answer).expect("an answer");
         let refused = [TOKEN_NEEDED, "error: too many commands; at most 10 a second\n", ""];
         assert!(refused.contains(&&*answer), "{answer}");
         if answer.starts_with("error: too many") {

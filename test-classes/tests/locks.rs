@@ -341,8 +341,8 @@ fn a_deadlock_outlives_a_pause() {
         assert!(parks > 100 && (parks..parks + 10).contains(&waits), "{jdk}: {status}");
         let before = skipped().expect("a number");
         program.end().expect_quiet_success(jdk);
-        let told = Profile::only_run(logs.path()).counter(counter::LOCK_SECONDS_SKIPPED);
-        assert!(told >= before, "{jdk}: {told} of {before} s");
+        let reported = Profile::only_run(logs.path()).counter(counter::LOCK_SECONDS_SKIPPED);
+        assert!(reported >= before, "{jdk}: {reported} of {before} s");
     });
 }
 
@@ -357,8 +357,8 @@ fn waits_have_stacks_without_the_walker() {
         let finished = java.args(["20", "2", "20"]).run();
         assert_eq!(finished.status, Some(0), "{jdk}: {}", finished.stderr);
         let lines: Vec<&str> = finished.stderr.lines().collect();
-        let is_told = |line: &&str| line.ends_with(": samples have no Java stacks");
-        assert!(lines.len() == 1 && lines.iter().all(is_told), "{jdk}: {lines:?}");
+        let is_reported = |line: &&str| line.ends_with(": samples have no Java stacks");
+        assert!(lines.len() == 1 && lines.iter().all(is_reported), "{jdk}: {lines:?}");
         let waits = lock_waits(&Profile::only_run(logs.path()).folder);
         let [_, _, (_, kind, class, method), ..] = LOCKS;
         let is_array = |wait: &&LockWait| (wait.kind, &*wait.class) == (kind, class);

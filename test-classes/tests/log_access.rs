@@ -11,7 +11,7 @@ use std::process::Command;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use log_format::compression::Compression;
-use log_format::names::{Hour, RUN_JSON, Table};
+use log_format::file_names::{Hour, RUN_JSON, Table};
 use test_classes::{
     Finished, Java, Jdk, Profile, Running, artifacts, classes, free_port, jdks, set_clock, skipped,
     tprofiler, wait_until,
@@ -420,7 +420,7 @@ fn modes(run: &Path) -> ((u32, u32), BTreeSet<(u32, u32)>) {
 }
 
 #[test]
-fn files_are_for_the_jvms_user_whatever_the_umask_is() {
+fn files_are_for_the_jvms_user_with_any_umask() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (finished, run) = run_with(Java::with_umask(jdk(), "000"), "", folder.path());
     finished.expect_quiet_success("Ticks");

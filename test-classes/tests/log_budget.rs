@@ -268,8 +268,8 @@ fn hours_are_closed_compressed_and_never_lost_when_the_clock_is_set() {
         assert_eq!(profile.records.len() as u64, ticks, "{jdk}: {compress}");
         let output = analyze(&["--format", "csv"], &folder.path().join("logs"));
         let stderr = text(&output.stderr);
-        let is_told = |line: &str| line.starts_with("analyze: The profiler took about ");
-        assert!(output.status.success() && stderr.lines().all(is_told), "{jdk}: {stderr}");
+        let is_reported = |line: &str| line.starts_with("analyze: The profiler took about ");
+        assert!(output.status.success() && stderr.lines().all(is_reported), "{jdk}: {stderr}");
         assert!(text(&output.stdout).contains(&format!(",{ticks},0,")), "{jdk}");
     }
 }
@@ -284,12 +284,12 @@ fn the_oldest_hours_of_the_own_run_are_deleted_and_nothing_else() {
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
         let ns =
             now.expect("a time").as_nanos() + u128::try_from(ahead).expect("ahead") * 1_000_000_000;
-        log_format::names::Hour::of_unix_ns(u64::try_from(ns).expect("a time"))
+        log_format::file_names::Hour::of_unix_ns(u64::try_from(ns).expect("a time"))
     };
     let ahead = to_next_hour();
     let other = logs.join("20200101T000000Z-web07-1");
     fs::create_dir_all(&other).expect("a folder");
-    let closed = hour(ahead).file_name(log_format::names::Table::Calls);
+    let closed = hour(ahead).file_name(log_format::file_names::Table::Calls);
     fs::write(other.join(&closed), vec![b'x'; 3_000_000]).expect("a file");
     fs::write(&clock, ahead.to_ne_bytes()).expect("a clock");
     let port = free_port();
@@ -357,7 +357,7 @@ fn a_run_stays_below_its_size_however_often_it_is_flushed() {
 
 /// Recording that pauses all the time writes statistics at the end of their interval, not at each pause.
 #[test]
-fn pauses_do_not_write_totals() {
+fn pauses_do_not_write_method_statistics() {
     let jdk = compiler();
     let folder = tempfile::tempdir().expect("a temporary folder");
     let logs = folder.path().join("logs");

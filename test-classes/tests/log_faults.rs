@@ -135,7 +135,7 @@ fn records_on_disk(run: &Path) -> usize {
 }
 
 #[test]
-fn kill_9_loses_a_second_of_records_and_an_interval_of_totals() {
+fn kill_9_loses_a_second_of_recorded_calls_and_an_interval_of_statistics() {
     for jdk in jdks() {
         for round in 0..2_u64 {
             let service = Service::start(jdk);

@@ -28,7 +28,7 @@ fn memory(status: &Value) -> (u64, u64) {
 }
 
 /// The agent's message on stderr when it has no more memory.
-const TOLD: &str = "no more memory for profiling";
+const MESSAGE: &str = "no more memory for profiling";
 
 #[test]
 fn a_service_gets_its_threads_under_a_limit_of_address_space() {
@@ -83,7 +83,7 @@ fn a_kernel_without_memory_costs_calls_and_nothing_else() {
         println!("{jdk}: {lost} calls lost");
         assert!(lost > 0, "{jdk}: the kernel has refused nothing");
         assert_eq!(calls_of(&profile, "programs.Poised$Work") + lost, 4 * THREADS, "{jdk}");
-        assert_eq!(finished.stderr.matches(TOLD).count(), 1, "{jdk}");
+        assert_eq!(finished.stderr.matches(MESSAGE).count(), 1, "{jdk}");
     }
 }
 
@@ -100,7 +100,7 @@ fn threads_beyond_the_ceiling_are_counted_as_lost_and_later_ones_are_measured() 
             let finished = program.args([&*THREADS.to_string(), rounds]).run();
             let rounds: u64 = rounds.parse().expect("a number");
             assert_eq!(finished.status, Some(0), "{jdk}: {}", finished.stderr);
-            assert_eq!(finished.stderr.matches(TOLD).count(), 1, "{jdk}: {}", finished.stderr);
+            assert_eq!(finished.stderr.matches(MESSAGE).count(), 1, "{jdk}: {}", finished.stderr);
             assert_eq!(finished.numbers()["threads"], rounds * THREADS, "{jdk}");
             let profile = Profile::only_run(&logs);
             // A thread with data has all of its calls counted.
@@ -201,7 +201,7 @@ fn a_hundred_thousand_parked_virtual_threads_stay_under_the_ceiling() {
         });
         let finished = program.end();
         assert_eq!(finished.status, Some(0), "{jdk}: {}", finished.stderr);
-        assert_eq!(finished.stderr.matches(TOLD).count(), 1, "{jdk}: {}", finished.stderr);
+        assert_eq!(finished.stderr.matches(MESSAGE).count(), 1, "{jdk}: {}", finished.stderr);
 
         let profile = Profile::only_run(&logs);
         let calls = |name: &str| {

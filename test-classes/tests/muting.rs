@@ -65,7 +65,7 @@ fn a_compiled_loop_sees_at_once_that_a_method_is_muted() {
             }
             assert!(muted_seen > 0);
             for command in [&["mute", "com.nobody.X"], &["threshold", "com.nobody.X:1s"]] {
-                let hint = "no class with probes has methods that com.nobody.X names; such a class is \
+                let hint = "no instrumented class has methods that com.nobody.X names; such a class is \
                             excluded, no include matches it";
                 assert_eq!(json(port, command)["hints"][0], hint, "{what}");
             }
@@ -98,7 +98,7 @@ fn a_compiled_loop_sees_at_once_that_a_method_is_muted() {
 }
 
 /// The program's output: calls and throws of each method.
-fn told(line: &str) -> BTreeMap<String, Counts> {
+fn counts_of(line: &str) -> BTreeMap<String, Counts> {
     let words: Vec<&str> = line.split(' ').collect();
     let number = |text: &str| text.parse().expect("a number");
     words
@@ -135,7 +135,7 @@ fn what_is_not_muted_is_counted_exactly_with_exceptions_too() {
             let options = format!("include=programs.Muted,logs={},port={port}", logs.display());
             let mut program = start(jdk, jvm_options, &options);
             // All classes are loaded.
-            let mut truth = told(&program.ask("calls 10"));
+            let mut truth = counts_of(&program.ask("calls 10"));
             let patterns = [
                 ("programs.Muted$Work.catcher", &["catcher"][..]),
                 ("**.passer", &["passer"]),
@@ -153,7 +153,7 @@ fn what_is_not_muted_is_counted_exactly_with_exceptions_too() {
                     let word = if is_muted { "mute" } else { "unmute" };
                     let answer = tprofiler(port, &[word, pattern]);
                     assert!(answer.status.success(), "{what}: {answer:?}");
-                    for (name, counts) in told(&program.ask("calls 3000")) {
+                    for (name, counts) in counts_of(&program.ask("calls 3000")) {
                         if !is_muted || !muted.contains(&&*name) {
                             let sum = truth.entry(name).or_default();
                             sum.calls += counts.calls;
@@ -200,7 +200,7 @@ fn a_muted_method_has_no_probes_and_has_them_back_when_it_is_unmuted() {
                 format!("include=programs.Muted,debug=classes,logs={},port={port}", logs.display());
             let mut program = start(jdk, jvm_options, &options);
             let measured = || instrumented(&logs);
-            let mut truth = told(&program.ask("calls 20000"));
+            let mut truth = counts_of(&program.ask("calls 20000"));
             for (pattern, muted, classes) in [
                 ("**.passer", &["passer"][..], 1),
                 ("programs.Muted$Base", &["Base"], 1),
@@ -216,8 +216,8 @@ fn a_muted_method_has_no_probes_and_has_them_back_when_it_is_unmuted() {
                     || json(port, &["status"])["classes_retransformed"].as_u64().expect("a number");
                 let before = retransformed();
                 tprofiler(port, &["mute", pattern]);
-                let mut add = |told: BTreeMap<String, Counts>, is_muted: bool| {
-                    for (name, counts) in told {
+                let mut add = |counts: BTreeMap<String, Counts>, is_muted: bool| {
+                    for (name, counts) in counts {
                         if !is_muted || !muted.contains(&&*name) {
                             let sum = truth.entry(name).or_default();
                             sum.calls += counts.calls;
@@ -225,9 +225,9 @@ fn a_muted_method_has_no_probes_and_has_them_back_when_it_is_unmuted() {
                         }
                     }
                 };
-                add(told(&program.ask("calls 500")), true);
+                add(counts_of(&program.ask("calls 500")), true);
                 wait_until("probes taken out", || retransformed() == before + classes);
-                add(told(&program.ask("calls 500")), true);
+                add(counts_of(&program.ask("calls 500")), true);
                 assert_eq!(retransformed(), before + classes, "{what}: {pattern}");
                 let left = match pattern {
                     // Its constructor has few calls.
@@ -238,7 +238,7 @@ fn a_muted_method_has_no_probes_and_has_them_back_when_it_is_unmuted() {
                 assert_eq!(measured(), left, "{what}: {pattern}");
                 tprofiler(port, &["unmute", pattern]);
                 assert!(top_has_muted(port), "{what}: {pattern}");
-                add(told(&program.ask("calls 500")), false);
+                add(counts_of(&program.ask("calls 500")), false);
                 assert_eq!(retransformed(), before + 2 * classes, "{what}: {pattern}");
                 assert!(measured().starts_with(" 6 methods"), "{what}: {pattern}");
             }
@@ -349,8 +349,8 @@ fn methods_that_are_loaded_later_are_muted_too_and_a_new_profile_begins_without(
         assert_eq!(program.ask("wait"), "ready");
         let answer = tprofiler(port, &["mute", "programs.Phases$*"]);
         let answer = String::from_utf8(answer.stdout).expect("text");
-        let expected = "methods muted: 0\nmuted: programs.Phases$*\nhint: programs.Phases$* names no \
-                        method that is measured; it holds for classes loaded later\n";
+        let expected = "methods muted: 0\nmuted: programs.Phases$*\nhint: programs.Phases$* matches \
+                        no instrumented method; it holds for classes loaded later\n";
         assert!(answer.ends_with(expected), "{answer}");
         program.ask("calls 1");
         wait_until("its methods", || json(port, &["mute"])["methods_muted"] == 4);

@@ -137,8 +137,8 @@ fn top_has_the_exact_counts_of_the_hottest_methods() {
         let minute = text(port, &["top", "--minute"]);
         let covers = minute.lines().find_map(|line| line.strip_prefix("covers: ")).expect("a time");
         assert!(covers.ends_with("s, less than a minute: all since the run began"), "{covers}");
-        let told = program.ask("calls 1000");
-        assert_eq!(told, "outer 1000 middle 3000 thrown 600 leaf 3000", "{jdk}");
+        let counts = program.ask("calls 1000");
+        assert_eq!(counts, "outer 1000 middle 3000 thrown 600 leaf 3000", "{jdk}");
         let expected: BTreeMap<String, (u64, u64)> = [
             ("calls", (1, 0)),
             ("<init>", (1, 0)),
@@ -367,25 +367,25 @@ fn expect_hints(jdk: &Jdk, port: u16) {
     for (pattern, hint) in [
         (
             "java.lang.String",
-            "no class with probes has methods that java.lang.String names; such a class is excluded, no include \
+            "no instrumented class has methods that java.lang.String names; such a class is excluded, no include \
              matches it",
         ),
-        ("midle", "no class with probes has methods that midle names; nearest: middle"),
-        ("Wrok", "no class with probes has methods that Wrok names; nearest: Work"),
+        ("midle", "no instrumented class has methods that midle names; nearest: middle"),
+        ("Wrok", "no instrumented class has methods that Wrok names; nearest: Work"),
         (
             "programs.Phases$Wrok",
-            "no class with probes has methods that programs.Phases$Wrok names; nearest: programs.Phases$Work",
+            "no instrumented class has methods that programs.Phases$Wrok names; nearest: programs.Phases$Work",
         ),
         (
             "programs.Phases$Wrok.middle",
-            "no class with probes has methods that programs.Phases$Wrok.middle names; nearest: \
+            "no instrumented class has methods that programs.Phases$Wrok.middle names; nearest: \
              programs.Phases$Work.middle",
         ),
         (
             "Phases$Work.midle",
-            "no class with probes has methods that Phases$Work.midle names; nearest: Phases$Work.middle",
+            "no instrumented class has methods that Phases$Work.midle names; nearest: Phases$Work.middle",
         ),
-        ("**.nothing", "no class with probes has methods that **.nothing names"),
+        ("**.nothing", "no instrumented class has methods that **.nothing names"),
         ("programs.Phases$Work.midle", "programs.Phases$Work has no method midle; nearest: middle"),
     ] {
         let answer = json(port, &["methods", pattern]);

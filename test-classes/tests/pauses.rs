@@ -172,8 +172,8 @@ fn what_would_stop_the_jvm_for_too_long_is_not_done() {
             assert_eq!(field(&attached, "classes postponed"), 2_000 - retransformed, "{jdk}");
             assert!(stops < 20, "{jdk}: {attached}");
             let reason = attached.lines().find(|line| line.starts_with("postponed: "));
-            let is_told = |reason: &str| why.iter().any(|why| reason.contains(why));
-            assert!(reason.is_some_and(is_told), "{jdk}: {attached}");
+            let is_reported = |reason: &str| why.iter().any(|why| reason.contains(why));
+            assert!(reason.is_some_and(is_reported), "{jdk}: {attached}");
             command(&["detach", &many.pid]);
         }
         many.program.ask("release");

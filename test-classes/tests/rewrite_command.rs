@@ -86,7 +86,7 @@ fn rewritten_classes_under_the_agent_are_not_taken_for_others() {
     assert_eq!(result.status.code(), Some(0), "{result:?}");
     let again = rewrite(&[path(&output), "-o", path(&folder.path().join("again"))]);
     let summary = text(&again.stdout);
-    assert!(number(&summary, "class has probes already") > 10, "{summary}");
+    assert!(number(&summary, "class is instrumented already") > 10, "{summary}");
 
     for jdk in jdks() {
         let (counts, logs) = (folder.path().join("counts"), folder.path().join("logs"));

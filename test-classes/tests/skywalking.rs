@@ -503,7 +503,10 @@ fn a_missing_program_is_named() {
     let program = folder.join("tprofiler-skywalking");
     assert_eq!(
         String::from_utf8_lossy(&output.stderr),
-        format!("tprofiler: {} is missing; it belongs beside tprofiler\n", program.display())
+        format!(
+            "tprofiler: {} not found; install it in the folder of tprofiler\n",
+            program.display()
+        )
     );
     assert_eq!(output.status.code(), Some(1));
 }

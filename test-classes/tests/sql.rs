@@ -71,7 +71,7 @@ fn wrappers_that_add_comments_change_no_count() {
     }
 }
 
-/// Without a measured method, the statement has none; what is measured does not change what is counted.
+/// Without an instrumented method, the statement has none; what is measured does not change what is counted.
 #[test]
 fn statements_count_without_measured_methods() {
     for jdk in ends_of_jdks() {

@@ -260,7 +260,7 @@ fn other_addresses_than_loopback_see_nothing_without_the_token() {
 }
 
 #[test]
-fn wrong_guesses_keep_nobody_out() {
+fn wrong_guesses_block_no_others() {
     let jdk = jdks().first().expect("a JDK");
     let service = Guarded::start(jdk, "127.0.0.1");
     let began = Instant::now();

@@ -141,7 +141,7 @@ fn commands_trace_and_untrace() {
         // A class may come later.
         let nothing = tprofiler_json(port, &["trace", "programs.Later.sell"]);
         assert_eq!(
-            nothing["hints"][0], "no class with probes has methods that programs.Later.sell names",
+            nothing["hints"][0], "no instrumented class has methods that programs.Later.sell names",
             "{jdk}: {nothing}"
         );
         let again = tprofiler_json(port, &["trace"]);

@@ -183,8 +183,13 @@ fn async_profiler_agrees_on_the_same_run() {
         let truth = printed(&finished);
         // One agent can sample allocations, the first.
         let is_alloc_ours = *name != "alloc";
-        let told = "the JVM refuses to sample allocations: another agent does";
-        assert_ne!(finished.stderr.contains(told), is_alloc_ours, "{name}: {}", finished.stderr);
+        let reported = "the JVM refuses to sample allocations: another agent does";
+        assert_ne!(
+            finished.stderr.contains(reported),
+            is_alloc_ours,
+            "{name}: {}",
+            finished.stderr
+        );
         check(jdk, &path(name, "logs"), &truth, is_alloc_ours);
         let theirs = fs::read_to_string(path(name, "collapsed")).expect("collapsed stacks");
         let (stack, all) = heaviest(&theirs);

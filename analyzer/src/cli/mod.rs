@@ -271,9 +271,9 @@ impl Cli {
         let refused = [
             (
                 self.tree.is_some() && !is_text,
-                "--tree is a text; other forms have call paths by --format",
+                "--tree prints text; for call paths in other formats, use --format",
             ),
-            (self.slowest.is_some() && !is_text, "--slowest is a text"),
+            (self.slowest.is_some() && !is_text, "--slowest prints text"),
             (self.notes && !is_text, "--notes is for a text; other formats have all notes"),
             (
                 self.root.is_some() && !has_stacks,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::report::exceptions::ExceptionReport;
 use crate::stats::exception_sums::ExceptionSite;
 
-/// The exceptions of a class that began to leave measured code in a method, on both sides.
+/// The exceptions of a class that began to leave instrumented code in a method, on both sides.
 #[derive(Clone, Debug)]
 pub struct ExceptionChange {
     /// The class, and the method.

@@ -13,7 +13,7 @@ use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use log_format::names::Table;
+use log_format::file_names::Table;
 
 use crate::input::runs::{DataFile, RunInput};
 

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 use log_format::compression::Compression;
-use log_format::names::{FileName, Hour, Part, RUN_JSON, Table, parse_file_name};
+use log_format::file_names::{FileName, Hour, Part, RUN_JSON, Table, parse_file_name};
 use log_format::run::Run;
 
 use crate::input::problems::Problems;
@@ -393,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_names_a_file_it_is_found_once() {
+    fn a_file_named_twice_is_found_once() {
         let logs = logs(&["a"]);
         let run = logs.path().join("a");
         let file = run.join(format!("{HOUR}.calls.csv"));
@@ -444,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn an_hour_of_records_without_totals_is_missing_them() {
+    fn an_hour_of_recorded_calls_without_method_statistics_misses_them() {
         let logs = logs(&["a"]);
         let file = |name: &str| logs.path().join("a").join(name);
         let stats = file(&format!("{HOUR}.stats.csv"));

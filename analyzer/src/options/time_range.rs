@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::Range;
 
 use log_format::error::BadValue;
-use log_format::names::Hour;
+use log_format::file_names::Hour;
 use time::{Date, Month};
 
 use crate::options::zone::Zone;

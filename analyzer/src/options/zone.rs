@@ -4,7 +4,7 @@
 use std::env;
 use std::sync::Arc;
 
-use log_format::names::{Hour, utc_text};
+use log_format::file_names::{Hour, utc_text};
 use thiserror::Error;
 use tz::TimeZone;
 

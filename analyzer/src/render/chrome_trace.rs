@@ -10,8 +10,8 @@ use std::collections::{HashMap, HashSet};
 use std::io::{self, Write};
 use std::sync::Arc;
 
+use log_format::file_names::{Table, utc_text};
 use log_format::ids::{MethodId, ThreadId};
-use log_format::names::{Table, utc_text};
 use log_format::rows::CallRow;
 use serde_json::{Value, json};
 

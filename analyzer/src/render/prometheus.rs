@@ -40,7 +40,7 @@ const OF_METHODS: [Metric; 5] = [
     Metric {
         name: "tprofiler_method_self_time_seconds_total",
         kind: "counter",
-        help: "Time in the method itself, without measured callees.",
+        help: "Time in the method itself, without instrumented callees.",
         value: |figures| seconds(figures.self_ns),
     },
     Metric {

@@ -1,4 +1,4 @@
-//! Exceptions that left instrumented methods, by their class and the method where they began to leave measured code.
+//! Exceptions that left instrumented methods, by their class and the method where they began to leave instrumented code.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -16,7 +16,7 @@ use crate::stats::sampled_stacks::SampledStacks;
 /// See the module.
 #[derive(Debug, Default)]
 pub struct ExceptionReport {
-    /// How many began to leave measured code.
+    /// How many began to leave instrumented code.
     pub began: u64,
     /// Whether counts are of the examples alone.
     pub of_examples: bool,

@@ -43,7 +43,7 @@ impl GroupReport {
 /// The methods in an overview.
 #[derive(Debug, Default)]
 pub struct FirstMethods {
-    /// Those at which recorded calls enter measured code, by total time.
+    /// Those at which recorded calls enter instrumented code, by total time.
     pub entries: Vec<MethodReport>,
     /// By self time.
     pub by_self: Vec<MethodReport>,
@@ -87,7 +87,7 @@ pub(crate) struct OfAll<'l> {
     pub complete_from_ns: Option<u64>,
     /// What a probed call costs.
     pub probe_call_ns: Option<u64>,
-    /// Methods at which recorded calls enter measured code.
+    /// Methods at which recorded calls enter instrumented code.
     pub entries: &'l HashSet<Method>,
 }
 

@@ -145,7 +145,7 @@ fn sum<'r>(runs: impl IntoIterator<Item = &'r OfRun<'r>>) -> Times {
     let methods = |of: &'r OfRun| of.run.throttled.in_range(&of.covered, &of.selected);
     for method in runs.into_iter().flat_map(methods) {
         let ns = times.entry(method.name).or_default();
-        *ns = ns.saturating_add(method.out_ns);
+        *ns = ns.saturating_add(method.throttled_ns);
     }
     times
 }

@@ -16,8 +16,8 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
+use log_format::file_names::Table;
 use log_format::ids::{MethodId, StackId, ThreadId};
-use log_format::names::Table;
 use log_format::rows::{CallRow, Exit};
 
 use crate::input::problems::Problems;

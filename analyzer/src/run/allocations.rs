@@ -2,8 +2,8 @@
 
 use std::collections::{HashMap, HashSet};
 
+use log_format::file_names::Table;
 use log_format::ids::{SampledStackId, ThreadId};
-use log_format::names::Table;
 use log_format::rows::AllocationRow;
 
 use crate::input::problems::Problems;

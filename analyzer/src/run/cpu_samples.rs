@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
+use log_format::file_names::Table;
 use log_format::ids::{FrameId, SampledStackId, ThreadId};
-use log_format::names::Table;
 use log_format::reader::BadRow;
 use log_format::rows::{FrameRow, SampleRow, SampledStackRow};
 

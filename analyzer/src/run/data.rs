@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use log_format::file_names::Table;
 use log_format::ids::{MethodId, ThreadId};
-use log_format::names::Table;
 use log_format::pattern::Pattern;
 use log_format::rows::{CallRow, CounterRow, EventRow, StatsRow, counter};
 

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use crate::input::parallel::Pace;
 use crate::input::problems::Problems;
 use crate::input::runs::discover;
-use crate::line_by_line::{check, reference, selections, told};
+use crate::line_by_line::{check, in_words, reference, selections};
 use crate::options::{Layout, Options};
 use crate::run::data::read_run_at;
 
@@ -164,7 +164,7 @@ fn threads_and_blocks_make_no_difference() {
         let [run] = runs.as_slice() else { panic!("one run: {:?}", found.messages()) };
         let selection = &selections[usize::try_from(seed).unwrap() % selections.len()];
         let (data, problems) = reference(run, selection);
-        let expected = told(&data, &problems);
+        let expected = in_words(&data, &problems);
         unfinished += data.unfinished.len();
         bad += problems.bad_lines();
         for (workers, block_bytes) in
@@ -173,8 +173,11 @@ fn threads_and_blocks_make_no_difference() {
             let mut problems = Problems::default();
             let pace = Pace { workers, block_bytes };
             let data = read_run_at(pace, run, 0, selection, &mut problems);
-            let told = told(&data, &problems);
-            assert!(told == expected, "seed {seed}, {pace:?}:\n{told}\ninstead of\n{expected}");
+            let in_words = in_words(&data, &problems);
+            assert!(
+                in_words == expected,
+                "seed {seed}, {pace:?}:\n{in_words}\ninstead of\n{expected}"
+            );
         }
     }
     // There were enough unfinished calls and bad lines to test.
@@ -226,15 +229,19 @@ fn damaged_files_are_read_alike_and_harm_nothing() {
         }
         let runs = discover(&[folder.path().to_owned()], |_| false, &mut Problems::default());
         let selection = &selections[usize::try_from(seed).unwrap() % selections.len()];
-        let mut told_first = None;
+        let mut first_words = None;
         for (workers, block_bytes) in [(1, 1 << 18), (3, 50), (2, 2_000)] {
             let mut problems = Problems::default();
             let data =
                 read_run_at(Pace { workers, block_bytes }, &runs[0], 0, selection, &mut problems);
             bad += problems.bad_lines();
             rows += data.counts.records;
-            let told = told(&data, &problems);
-            assert_eq!(*told_first.get_or_insert_with(|| told.clone()), told, "seed {seed}");
+            let in_words = in_words(&data, &problems);
+            assert_eq!(
+                *first_words.get_or_insert_with(|| in_words.clone()),
+                in_words,
+                "seed {seed}"
+            );
         }
         let options = Options {
             paths: vec![folder.path().to_owned()],

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use log_format::file_names::Table;
 use log_format::ids::{MethodId, SampledStackId, ThreadId};
-use log_format::names::Table;
 use log_format::rows::{ExceptionExampleRow, ExceptionRow};
 
 use crate::input::problems::Problems;

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
+use log_format::file_names::Table;
 use log_format::ids::{MethodId, SampledStackId, ThreadId};
-use log_format::names::Table;
 use log_format::rows::{LockKind, LockRow, LockWaitRow};
 
 use crate::input::problems::Problems;

@@ -14,7 +14,7 @@ use log_format::pattern::Pattern;
 use log_format::rows::{EventRow, event};
 
 use crate::options::time_range::TimeRange;
-use crate::run::known_time::{KnownTime, overlap_ns};
+use crate::run::logged_time::{KnownTime, overlap_ns};
 
 /// The patterns that a run muted.
 #[derive(Clone, Debug, Default)]

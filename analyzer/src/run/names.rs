@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use log_format::compression::Compression;
+use log_format::file_names::{FileName, Table};
 use log_format::ids::{JavaThreadId, MethodId, OsThreadId, StackId, ThreadId};
-use log_format::names::{FileName, Table};
 use log_format::pattern::Pattern;
 use log_format::reader::BadRow;
 use log_format::rows::{MethodRow, StackRow, ThreadRow};

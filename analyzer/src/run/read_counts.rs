@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use log_format::names::Hour;
+use log_format::file_names::Hour;
 
 use crate::run::old_counts::OldCounts;
 

@@ -4,8 +4,8 @@ use std::collections::{HashMap, HashSet};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
+use log_format::file_names::{Hour, Table};
 use log_format::ids::{MethodId, ThreadId};
-use log_format::names::{Hour, Table};
 use log_format::rows::{CallRow, Exit};
 
 use crate::input::problems::Problems;

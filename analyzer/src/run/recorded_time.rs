@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use log_format::names::Hour;
+use log_format::file_names::Hour;
 use log_format::rows::{CounterRow, counter};
 
 use crate::options::time_range::TimeRange;
@@ -25,7 +25,7 @@ pub struct RecordedTime {
     latest: Option<(u64, bool)>,
     /// The first and the last moment at which the log has a threshold. Every interval begins with one, including the
     /// one that the end of the run cut short.
-    told: Option<(u64, u64)>,
+    moments: Option<(u64, u64)>,
     /// How long recording was on, by interval.
     recorded_ns: BTreeMap<u64, u64>,
     /// How long allocations were sampled, by interval.
@@ -41,8 +41,8 @@ impl RecordedTime {
     /// Adds a row of counters.
     pub fn add_counter(&mut self, row: &CounterRow) {
         if row.name == counter::THRESHOLD_NS {
-            let (first, last) = self.told.unwrap_or((row.start_ns, row.start_ns));
-            self.told = Some((first.min(row.start_ns), last.max(row.start_ns)));
+            let (first, last) = self.moments.unwrap_or((row.start_ns, row.start_ns));
+            self.moments = Some((first.min(row.start_ns), last.max(row.start_ns)));
         } else if row.name == counter::ALLOCATION_NS {
             let sum = self.allocation_ns.entry(row.start_ns).or_default();
             *sum = sum.saturating_add(row.value);
@@ -52,7 +52,7 @@ impl RecordedTime {
             let sum = self.recorded_ns.entry(row.start_ns).or_default();
             *sum = sum.saturating_add(row.value);
             self.add(row.start_ns, false);
-        } else if !is_told_at_any_time(&row.name) {
+        } else if !is_written_at_any_time(&row.name) {
             self.add(row.start_ns, false);
         }
     }
@@ -71,9 +71,9 @@ impl RecordedTime {
         for (start_ns, has_calls) in &other.intervals {
             *self.intervals.entry(*start_ns).or_default() |= has_calls;
         }
-        if let Some((first, last)) = other.told {
-            let (our_first, our_last) = self.told.unwrap_or((first, last));
-            self.told = Some((our_first.min(first), our_last.max(last)));
+        if let Some((first, last)) = other.moments {
+            let (our_first, our_last) = self.moments.unwrap_or((first, last));
+            self.moments = Some((our_first.min(first), our_last.max(last)));
         }
     }
 
@@ -89,10 +89,10 @@ impl RecordedTime {
     #[must_use]
     pub fn ns(&self) -> u64 {
         let told_ns = self.recorded_ns.values().fold(0, |sum: u64, ns| sum.saturating_add(*ns));
-        let is_never_told = self.recorded_ns.is_empty();
+        let is_never_logged = self.recorded_ns.is_empty();
         let intervals = self.with_ends().into_iter().filter(|interval| {
-            let is_told = self.recorded_ns.contains_key(&interval.start_ns);
-            !is_told && (interval.has_calls || is_never_told)
+            let is_logged = self.recorded_ns.contains_key(&interval.start_ns);
+            !is_logged && (interval.has_calls || is_never_logged)
         });
         intervals
             .fold(told_ns, |sum, interval| sum.saturating_add(interval.end_ns - interval.start_ns))
@@ -108,9 +108,9 @@ impl RecordedTime {
     /// killed.
     #[must_use]
     pub fn without_statistics_since(&self) -> Option<u64> {
-        let (_, last) = self.told?;
-        let is_told = self.recorded_ns.range(last..).next().is_some();
-        (!is_told && !self.recorded_ns.is_empty()).then_some(last)
+        let (_, last) = self.moments?;
+        let is_logged = self.recorded_ns.range(last..).next().is_some();
+        (!is_logged && !self.recorded_ns.is_empty()).then_some(last)
     }
 
     /// Intervals with method statistics of which the log does not have how long recording was on.
@@ -137,12 +137,12 @@ impl RecordedTime {
     /// When the run recorded in `range`: times from a moment until before another, in order.
     #[must_use]
     pub fn times(&self, range: &TimeRange) -> Vec<(u64, u64)> {
-        let is_never_told = self.recorded_ns.is_empty();
+        let is_never_logged = self.recorded_ns.is_empty();
         let mut times: Vec<(u64, u64)> = Vec::new();
         for Interval { start_ns, end_ns, has_calls } in self.with_ends() {
             let end_ns = match self.recorded_ns.get(&start_ns) {
                 Some(ns) => end_ns.min(start_ns.saturating_add(*ns)),
-                None if has_calls || is_never_told => end_ns,
+                None if has_calls || is_never_logged => end_ns,
                 None => continue,
             };
             let start_ns = range.from_ns.map_or(start_ns, |ns| ns.max(start_ns));
@@ -176,22 +176,22 @@ impl RecordedTime {
     fn with_ends(&self) -> Vec<Interval> {
         let mut starts = self.intervals.clone();
         let first = starts.first_key_value().map(|(start, _)| *start);
-        if let (Some((told, _)), Some(first)) = (self.told, first) {
+        if let (Some((began, _)), Some(first)) = (self.moments, first) {
             // The first interval has no counters if nothing happened in it.
-            starts.entry(told.min(first)).or_default();
+            starts.entry(began.min(first)).or_default();
         }
         let nexts = starts.keys().skip(1).copied().map(Some).chain([None]);
         let mut intervals: Vec<Interval> = starts
             .iter()
             .zip(nexts)
             .map(|((start_ns, has_calls), next)| {
-                let told = self.told.map(|(_, last)| last).filter(|last| last > start_ns);
+                let known = self.moments.map(|(_, last)| last).filter(|last| last > start_ns);
                 // After a kill, nothing follows.
                 let recorded = self.recorded_ns.get(start_ns);
-                let told = told.or(recorded.map(|ns| start_ns.saturating_add(*ns)));
+                let known = known.or(recorded.map(|ns| start_ns.saturating_add(*ns)));
                 let of_minute = (start_ns / MINUTE_NS).saturating_add(1).saturating_mul(MINUTE_NS);
                 let hour = Hour::of_unix_ns(*start_ns).start_unix_ns();
-                let end_ns = next.or(told).unwrap_or(of_minute);
+                let end_ns = next.or(known).unwrap_or(of_minute);
                 Interval {
                     start_ns: *start_ns,
                     end_ns: end_ns.min(hour.saturating_add(60 * MINUTE_NS)).max(*start_ns),
@@ -200,14 +200,14 @@ impl RecordedTime {
             })
             .collect();
         // The interval that was in progress when the run ended: its length is unknown, and it has no figures.
-        let is_end_told = |start_ns| self.told.is_some_and(|(_, last)| last > start_ns);
-        intervals.pop_if(|last| !last.has_calls && !is_end_told(last.start_ns));
+        let is_end_known = |start_ns| self.moments.is_some_and(|(_, last)| last > start_ns);
+        intervals.pop_if(|last| !last.has_calls && !is_end_known(last.start_ns));
         intervals
     }
 }
 
 /// Whether the log has this gauge at other moments than an interval's start too.
-fn is_told_at_any_time(name: &str) -> bool {
+fn is_written_at_any_time(name: &str) -> bool {
     name == counter::RAISED_TO_NS || name == counter::MUTED_METHODS
 }
 

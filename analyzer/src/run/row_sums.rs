@@ -14,7 +14,7 @@ use crate::run::names::Names;
 use crate::run::read_counts::Counts;
 use crate::run::recorded_time::RecordedTime;
 use crate::run::selection::Selection;
-use crate::run::unfinished_calls::KnownKeys;
+use crate::run::unfinished_calls::UnfinishedKeys;
 use crate::stats::aggregate::{Figures, Group, Totals};
 use crate::stats::allocated_calls::AllocatedSums;
 use crate::stats::by_minute::Minutes;
@@ -208,7 +208,12 @@ impl RowSums {
     /// Adds a recorded call, if it has ended. Returns whether it may be one that is unfinished before or after: then
     /// its place among the rows counts.
     #[inline]
-    pub fn add_record(&mut self, row: &CallRow, scope: &Scope, unfinished: &KnownKeys) -> bool {
+    pub fn add_record(
+        &mut self,
+        row: &CallRow,
+        scope: &Scope,
+        unfinished: &UnfinishedKeys,
+    ) -> bool {
         self.counts.records = self.counts.records.saturating_add(1);
         let end_ns = row.start_ns.saturating_add(row.total_ns);
         // What is unfinished says nothing of the last statistics: nothing may have been called since.
@@ -392,9 +397,9 @@ impl<'r> Worker<'r> {
     }
 }
 
-impl RowWorker<CallRow, KnownKeys> for Worker<'_> {
+impl RowWorker<CallRow, UnfinishedKeys> for Worker<'_> {
     #[inline]
-    fn add(&mut self, row: &CallRow, unfinished: &KnownKeys) -> bool {
+    fn add(&mut self, row: &CallRow, unfinished: &UnfinishedKeys) -> bool {
         self.sums.add_record(row, self.scope, unfinished)
     }
 

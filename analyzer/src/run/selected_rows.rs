@@ -2,8 +2,8 @@
 
 use std::collections::HashSet;
 
+use log_format::file_names::{Hour, Table};
 use log_format::ids::ThreadId;
-use log_format::names::{Hour, Table};
 use log_format::rows::Row;
 
 use crate::input::problems::Problems;

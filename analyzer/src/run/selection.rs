@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use log_format::file_names::Hour;
 use log_format::ids::ThreadId;
-use log_format::names::Hour;
 use log_format::pattern::Pattern;
 
 use crate::input::progress::Progress;

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use log_format::file_names::Table;
 use log_format::ids::{MethodId, StatementId, ThreadId};
-use log_format::names::Table;
 use log_format::reader::BadRow;
 use log_format::rows::{Exit, SlowSqlRow, SqlRow, StatementRow};
 

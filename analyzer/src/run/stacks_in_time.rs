@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use log_format::file_names::Table;
 use log_format::ids::{OsThreadId, SampledStackId, ThreadId};
-use log_format::names::Table;
 use log_format::rows::{LockWaitRow, SampleRow};
 
 use crate::input::problems::Problems;

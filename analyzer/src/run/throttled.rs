@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, HashMap};
 use log_format::rows::{EventRow, event};
 
 use crate::options::time_range::TimeRange;
-use crate::run::known_time::{KnownTime, overlap_ns};
+use crate::run::logged_time::{KnownTime, overlap_ns};
 
 /// Rows kept for a method. If there are more, its older times are merged into one.
 const MAX_ROWS: usize = 256;
@@ -37,7 +37,7 @@ pub struct ThrottledMethod {
     /// How often it was throttled.
     pub times: u64,
     /// How long it was throttled within the selected time; 0 if only outside, in an interval that it touches.
-    pub out_ns: u64,
+    pub throttled_ns: u64,
     /// Its calls per second when it was last throttled.
     pub calls_per_s: u64,
     /// Their average duration, if the log has it.
@@ -50,7 +50,7 @@ impl ThrottledMethod {
     pub fn missed_ns(&self) -> f64 {
         // A call of unknown length counts as a short one: long ones are not throttled.
         let mean_ns = self.mean_ns.unwrap_or(1) as f64;
-        self.calls_per_s as f64 * mean_ns * (self.out_ns as f64 / 1e9)
+        self.calls_per_s as f64 * mean_ns * (self.throttled_ns as f64 / 1e9)
     }
 }
 
@@ -112,9 +112,9 @@ impl Throttled {
                 from_ns: spans.first()?.from_ns,
                 to_ns: last.to_ns,
                 times: spans.iter().map(|span| span.times).sum(),
-                out_ns: spans
+                throttled_ns: spans
                     .iter()
-                    .fold(0, |sum, span| u64::saturating_add(sum, span.out_ns_in(&known))),
+                    .fold(0, |sum, span| u64::saturating_add(sum, span.throttled_ns_in(&known))),
                 calls_per_s: last.cost.calls_per_s,
                 mean_ns: last.cost.mean_ns,
             })
@@ -144,7 +144,7 @@ struct Span {
     to_ns: Option<u64>,
     times: u64,
     /// How long it was throttled, if not all of that time.
-    out_ns: Option<u64>,
+    throttled_ns: Option<u64>,
     cost: Cost,
 }
 
@@ -181,7 +181,13 @@ fn spans_of(costs: &BTreeMap<u64, Option<Cost>>) -> Vec<Span> {
             (Some(span), Some(cost)) => span.cost = cost,
             (None, None) => {}
             (None, Some(cost)) => {
-                spans.push(Span { from_ns: *at_ns, to_ns: None, times: 1, out_ns: None, cost });
+                spans.push(Span {
+                    from_ns: *at_ns,
+                    to_ns: None,
+                    times: 1,
+                    throttled_ns: None,
+                    cost,
+                });
             }
         }
     }
@@ -191,7 +197,7 @@ fn spans_of(costs: &BTreeMap<u64, Option<Cost>>) -> Vec<Span> {
 impl Span {
     /// Adds another one.
     fn take(&mut self, other: &Self) {
-        self.out_ns = Some(self.whole_ns().saturating_add(other.whole_ns()));
+        self.throttled_ns = Some(self.whole_ns().saturating_add(other.whole_ns()));
         if self.to_ns < other.to_ns {
             self.cost = other.cost;
         }
@@ -201,12 +207,12 @@ impl Span {
     }
 
     fn whole_ns(&self) -> u64 {
-        self.to_ns.map_or(0, |_| self.out_ns_in(&TimeRange::default()))
+        self.to_ns.map_or(0, |_| self.throttled_ns_in(&TimeRange::default()))
     }
 
     /// How long the method was throttled in `range`.
-    fn out_ns_in(&self, range: &TimeRange) -> u64 {
-        overlap_ns(range, self.from_ns, self.to_ns).min(self.out_ns.unwrap_or(u64::MAX))
+    fn throttled_ns_in(&self, range: &TimeRange) -> u64 {
+        overlap_ns(range, self.from_ns, self.to_ns).min(self.throttled_ns.unwrap_or(u64::MAX))
     }
 }
 
@@ -258,7 +264,7 @@ mod tests {
             from_ns: 20,
             to_ns: None,
             times: 2,
-            out_ns: 20 + 40,
+            throttled_ns: 20 + 40,
             calls_per_s: 2_000,
             mean_ns: Some(50),
         };
@@ -270,23 +276,29 @@ mod tests {
             mean_ns: Some(45),
             ..all
         };
-        let early = ThrottledMethod { out_ns: 10, ..first.clone() };
+        let early = ThrottledMethod { throttled_ns: 10, ..first.clone() };
         assert_eq!(hash(&throttled, Some(10), Some(30)), Some(early));
-        let late = ThrottledMethod { out_ns: 5, ..first };
+        let late = ThrottledMethod { throttled_ns: 5, ..first };
         assert_eq!(hash(&throttled, Some(35), Some(60)), Some(late));
         assert_eq!(hash(&throttled, Some(40), Some(60)), None);
         assert_eq!(hash(&throttled, None, Some(20)), None);
         let second = hash(&throttled, Some(70), Some(90)).unwrap();
-        assert_eq!((second.from_ns, second.to_ns, second.out_ns), (60, None, 20));
+        assert_eq!((second.from_ns, second.to_ns, second.throttled_ns), (60, None, 20));
     }
 
     #[test]
     fn a_method_is_throttled_no_longer_than_the_selected_time() {
         let throttled = throttled(&rows(&[(20, 1_000, 45), (60, 0, 0)]));
         let range = |from_ns, to_ns| TimeRange { from_ns: Some(from_ns), to_ns: Some(to_ns) };
-        for (selected, out_ns) in [(range(30, 40), 10), (range(50, 70), 10), (range(70, 80), 0)] {
+        for (selected, throttled_ns) in
+            [(range(30, 40), 10), (range(50, 70), 10), (range(70, 80), 0)]
+        {
             let mut found = throttled.in_range(&range(0, 100), &selected);
-            assert_eq!(found.next().map(|method| method.out_ns), Some(out_ns), "{selected:?}");
+            assert_eq!(
+                found.next().map(|method| method.throttled_ns),
+                Some(throttled_ns),
+                "{selected:?}"
+            );
         }
     }
 
@@ -319,7 +331,7 @@ mod tests {
         ];
         let mut rows = rows(&of);
         let expected = hash(&throttled(&rows), None, None);
-        assert_eq!(expected.as_ref().unwrap().out_ns, 110 + 10 + 250);
+        assert_eq!(expected.as_ref().unwrap().throttled_ns, 110 + 10 + 250);
         rows.reverse();
         assert_eq!(hash(&throttled(&rows), None, None), expected);
         let mut seed = 7_u64;
@@ -342,16 +354,16 @@ mod tests {
         assert!(kept.costs.len() <= MAX_ROWS);
         let method = hash(&short, None, None).unwrap();
         assert_eq!((method.from_ns, method.to_ns), (10, Some(999_940)));
-        assert_eq!((method.times, method.out_ns), (10_000, 10_000 * 30));
+        assert_eq!((method.times, method.throttled_ns), (10_000, 10_000 * 30));
         assert_eq!((method.calls_per_s, method.mean_ns), (10_999, Some(10_039)));
         // The newest are kept one by one.
         let newest = hash(&short, Some(999_000), None).unwrap();
-        assert_eq!((newest.from_ns, newest.times, newest.out_ns), (999_010, 10, 300));
+        assert_eq!((newest.from_ns, newest.times, newest.throttled_ns), (999_010, 10, 300));
         // A time that is longer than all kept rows.
         let changing: Vec<_> = (0..10_000).map(|i| (i, 1 + i, 45)).collect();
         let long = throttled(&rows(&changing));
         let method = hash(&long, None, None).unwrap();
-        assert_eq!((method.from_ns, method.times, method.out_ns), (0, 1, 9_999));
+        assert_eq!((method.from_ns, method.times, method.throttled_ns), (0, 1, 9_999));
         assert!(long.methods[HASH].costs.len() <= MAX_ROWS);
     }
 }

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
+use log_format::file_names::Table;
 use log_format::ids::{SampledStackId, ThreadId};
-use log_format::names::Table;
 use log_format::rows::TraceRow;
 
 use crate::input::problems::Problems;

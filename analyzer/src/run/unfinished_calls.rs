@@ -34,7 +34,7 @@ fn key(row: &CallRow) -> UnfinishedKey {
 #[derive(Debug, Default)]
 pub struct UnfinishedCalls {
     unfinished: IdMap<UnfinishedKey, CallRow>,
-    known: KnownKeys,
+    known: UnfinishedKeys,
     /// Keys of blocks whose rows were not taken yet, with the blocks' numbers.
     ahead: Vec<(u64, UnfinishedKey)>,
 }
@@ -83,14 +83,14 @@ impl UnfinishedCalls {
 }
 
 impl RowOrder<CallRow> for UnfinishedCalls {
-    type Ahead = KnownKeys;
+    type Ahead = UnfinishedKeys;
 
     fn look_ahead(
         &mut self,
         number: u64,
         block: &[u8],
         mut row: impl FnMut(&[u8]) -> Option<CallRow>,
-    ) -> KnownKeys {
+    ) -> UnfinishedKeys {
         let (mut keys, mut from) = (HashSet::new(), 0);
         while let Some(found) = memchr(b'f', block.get(from..).unwrap_or_default()) {
             let (before, after) = block.split_at(from + found);
@@ -118,9 +118,9 @@ impl RowOrder<CallRow> for UnfinishedCalls {
 
 /// Keys of unfinished rows: at least those of calls that are unfinished before or within a block.
 #[derive(Clone, Debug, Default)]
-pub struct KnownKeys(Vec<Arc<Keys>>);
+pub struct UnfinishedKeys(Vec<Arc<Keys>>);
 
-impl KnownKeys {
+impl UnfinishedKeys {
     /// Whether a row's place among the others counts.
     #[inline]
     pub fn is_ordered(&self, row: &CallRow) -> bool {

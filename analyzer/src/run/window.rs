@@ -7,7 +7,7 @@
 //! statistics             |=================|
 //! ```
 
-use log_format::names::{Hour, Table};
+use log_format::file_names::{Hour, Table};
 use log_format::rows::{CounterRow, StatsRow};
 
 use crate::input::problems::Problems;

@@ -7,9 +7,9 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::hash::Hash;
 
+use log_format::file_names::Hour;
 use log_format::histogram::{Histogram, bucket_of, lower_bound_ns, nearest_rank};
 use log_format::ids::ThreadId;
-use log_format::names::Hour;
 use log_format::rows::{CallRow, Exit, LockRow, SlowSqlRow, SqlRow, StatsRow};
 
 use crate::stats::id_map::IdMap;
@@ -464,7 +464,7 @@ mod tests {
             let figures: &mut Figures = totals.of(Group::Minute(group), &id);
             figures.add_record(&call(ns, Exit::Return), PathKind::Outermost);
         }
-        let told = |totals: Totals<&'static str>| -> Vec<(Group, &str, u64)> {
+        let found = |totals: Totals<&'static str>| -> Vec<(Group, &str, u64)> {
             let groups = sorted(totals).into_iter();
             let of_group = |(group, methods): (Group, Vec<(&'static str, Figures)>)| {
                 methods.into_iter().map(move |(method, f)| (group, method, f.total_ns))
@@ -474,12 +474,12 @@ mod tests {
         let (one, two) = (Group::Minute(1), Group::Minute(2));
         let names = ["", "a", "b", "c"];
         assert_eq!(
-            told(totals.clone().named(|id| names[*id as usize])),
+            found(totals.clone().named(|id| names[*id as usize])),
             [(one, "a", 5), (one, "b", 7), (one, "c", 8), (two, "a", 6), (two, "c", 9)]
         );
         let names = ["", "a", "b", "a"];
         assert_eq!(
-            told(totals.named(|id| names[*id as usize])),
+            found(totals.named(|id| names[*id as usize])),
             [(one, "a", 13), (one, "b", 7), (two, "a", 15)]
         );
     }
@@ -550,12 +550,12 @@ mod tests {
                     durations[100 - highs..].fill(high);
                     let figures = of(&durations);
                     for (percent, rank) in [(50.0, 49), (95.0, 94), (99.0, 98)] {
-                        let (exact, told) =
+                        let (exact, found) =
                             (durations[rank], figures.percentile_ns(percent).unwrap());
                         let bound = (exact / 4 + 1).max(32);
                         assert!(
-                            told.abs_diff(exact) <= bound,
-                            "{told} for {exact}, {highs} of {high}"
+                            found.abs_diff(exact) <= bound,
+                            "{found} for {exact}, {highs} of {high}"
                         );
                     }
                 }

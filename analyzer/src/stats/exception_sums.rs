@@ -29,13 +29,13 @@ pub struct ExceptionSite {
 pub struct Thrown {
     /// Calls that they ended.
     pub thrown: u64,
-    /// Of these, calls whose exception had not left another measured call before.
+    /// Of these, calls whose exception had not left another instrumented call before.
     pub began: u64,
     /// How many began in the last hours.
     pub in_hours: InHours,
 }
 
-/// One exception that began to leave measured calls.
+/// One exception that began to leave instrumented calls.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Example {
     /// The run's index in the list of runs.

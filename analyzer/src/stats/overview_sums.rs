@@ -17,7 +17,7 @@ pub struct OverviewSums {
     pub minutes: Minutes,
     /// Methods missing from `minutes`: they were throttled or muted for part of the selected time.
     pub partial: HashSet<Method>,
-    /// The methods at which recorded calls enter measured code.
+    /// The methods at which recorded calls enter instrumented code.
     pub entries: HashSet<Method>,
     /// The methods that call themselves.
     pub recursion: HashMap<Method, Recursion>,

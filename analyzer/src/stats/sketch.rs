@@ -217,8 +217,8 @@ mod tests {
         let mut sorted = durations.clone();
         sorted.sort_unstable_by(|a, b| b.cmp(a));
         for longer in [0, 1, 1000, 1999] {
-            let (told, exact) = (whole.ns_below(longer as u64).unwrap(), sorted[longer]);
-            assert!(told.abs_diff(exact) as f64 <= exact as f64 / 64.0, "{told} for {exact}");
+            let (stated, exact) = (whole.ns_below(longer as u64).unwrap(), sorted[longer]);
+            assert!(stated.abs_diff(exact) as f64 <= exact as f64 / 64.0, "{stated} for {exact}");
         }
         assert_eq!(whole.ns_below(2000), None);
         for bucket in 0..50 {

@@ -159,7 +159,7 @@ fn with_inner(mut rows: Vec<CallRow>) -> Vec<(CallRow, bool)> {
     let end = |row: &CallRow| row.start_ns.saturating_add(row.total_ns);
     rows.sort_by_key(|row| (row.start_ns, order(row)));
     let mut until_ns = None;
-    let told = rows.into_iter().map(|row| {
+    let calls = rows.into_iter().map(|row| {
         // Calls of a thread are nested or disjoint.
         let is_inner = until_ns.is_some_and(|until_ns| end(&row) <= until_ns);
         if !is_inner {
@@ -167,7 +167,7 @@ fn with_inner(mut rows: Vec<CallRow>) -> Vec<(CallRow, bool)> {
         }
         (row, is_inner)
     });
-    told.collect()
+    calls.collect()
 }
 
 /// The calls of several runs: those of the threads that have the slowest ones, by thread.
@@ -203,13 +203,13 @@ mod tests {
         }
     }
 
-    fn told(threads: Vec<Vec<(CallRow, bool)>>) -> Vec<Vec<(u64, u64, bool)>> {
+    fn found(threads: Vec<Vec<(CallRow, bool)>>) -> Vec<Vec<(u64, u64, bool)>> {
         let call = |(row, is_inner): (CallRow, bool)| (row.start_ns, row.total_ns, is_inner);
         threads.into_iter().map(|rows| rows.into_iter().map(call).collect()).collect()
     }
 
     #[test]
-    fn the_slowest_of_each_thread_whatever_the_order_and_the_parts() {
+    fn the_slowest_of_each_thread_in_any_order_and_parts() {
         let rows: Vec<CallRow> = (0..3_000)
             .map(|i| call(i % 3, u64::from(i) * 10_000, u64::from(i * 7_919 % 2_999)))
             .collect();
@@ -221,8 +221,8 @@ mod tests {
             rows.iter().for_each(|row| part.add(row));
             parts.merge(part);
         }
-        let whole = told(whole.finish());
-        assert_eq!(whole, told(parts.finish()));
+        let whole = found(whole.finish());
+        assert_eq!(whole, found(parts.finish()));
         assert_eq!(whole.len(), 3);
         for thread in 0..3 {
             let of_thread = rows.iter().filter(|row| row.thread.get() == thread);
@@ -247,7 +247,7 @@ mod tests {
         }
         let expected =
             vec![(5, 100, false), (10, 30, true), (10, 20, true), (200, 7, false), (200, 7, true)];
-        assert_eq!(told(slowest.finish()), [expected]);
+        assert_eq!(found(slowest.finish()), [expected]);
     }
 
     #[test]
@@ -260,7 +260,7 @@ mod tests {
             assert!(slowest.count() <= MOST);
         }
         // Each of these threads was kept all the time: its longest calls are longer than those of most.
-        let calls = told(slowest.finish());
+        let calls = found(slowest.finish());
         assert_eq!((calls.len(), calls[0].len()), (THREADS, OF_A_THREAD));
         assert!(calls.iter().flatten().all(|call| call.1 >= 2_900), "{:?}", calls[THREADS - 1]);
     }
@@ -271,7 +271,7 @@ mod tests {
         for thread in 0..1_000 {
             slowest.add(&call(thread, 0, u64::from(thread)));
         }
-        let calls = told(slowest.finish());
+        let calls = found(slowest.finish());
         assert_eq!(calls.len(), THREADS);
         assert_eq!((calls[0][0].1, calls[THREADS - 1][0].1), (999, 940));
     }

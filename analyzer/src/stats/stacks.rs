@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn a_caller_without_a_record_is_as_wide_as_its_callees() {
+    fn a_caller_that_was_not_recorded_is_as_wide_as_its_callees() {
         let stacks = stacks(&tree(&[("run>a>b", 30, 10), ("run", 0, 0), ("run>a", 20, 15)]));
         // The time of `a` is less than that of its callees: some calls of `a` were not recorded.
         assert_eq!(

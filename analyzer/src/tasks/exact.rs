@@ -38,7 +38,7 @@ pub struct ExactCalls {
     pub calls: u64,
     /// Their time, in nanoseconds.
     pub total_ns: u64,
-    /// The same without all measured callees, recorded or not, waits and statements.
+    /// The same without all instrumented callees, recorded or not, waits and statements.
     pub self_ns: u64,
 }
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use log_format::error::BadValue;
-use log_format::names::Table;
+use log_format::file_names::Table;
 use log_format::pattern::Pattern;
 use log_format::rows::EventRow;
 use log_format::writer::one_line;

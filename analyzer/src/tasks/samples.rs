@@ -18,8 +18,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::sync::Arc;
 
+use log_format::file_names::Table;
 use log_format::ids::{SampledStackId, StackId};
-use log_format::names::Table;
 use log_format::rows::SampleRow;
 
 use crate::input::problems::Problems;

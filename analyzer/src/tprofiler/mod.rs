@@ -16,9 +16,9 @@ mod calls;
 mod dump_times;
 mod dumps;
 mod files;
-mod names;
 mod sampler_line;
 mod times_of_day;
+mod tmethod_log;
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -56,7 +56,7 @@ pub fn leave_out(log: &OldLog, of: &str, problems: &mut Problems) -> RunData {
 
 /// The names of a log's methods.
 pub fn method_names(log: &OldLog, problems: &mut Problems) -> HashMap<MethodId, Arc<MethodName>> {
-    log.methods.as_ref().map_or_else(HashMap::new, |path| names::read(path, problems))
+    log.methods.as_ref().map_or_else(HashMap::new, |path| tmethod_log::read(path, problems))
 }
 
 /// Reads the calls of a log, at index `place` in the list of runs.
@@ -91,7 +91,7 @@ fn read_calls(
         return RunData::default();
     }
     let names = match &log.methods {
-        Some(path) => names::read(path, problems),
+        Some(path) => tmethod_log::read(path, problems),
         None => {
             problems.warn(&file.path, "no tmethod.log beside it, its methods are shown by number");
             HashMap::new()

@@ -21,9 +21,9 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use log_format::file_names::{Hour, RUN_JSON, Table};
 use log_format::histogram::{Histogram, bucket_of};
 use log_format::ids::{JavaThreadId, MethodId, OsThreadId, StackId, ThreadId};
-use log_format::names::{Hour, RUN_JSON, Table};
 use log_format::rows::{
     CallRow, CounterRow, EventRow, Exit, MethodRow, Row, StackRow, StatsRow, ThreadRow, event,
 };

@@ -45,7 +45,7 @@ impl fmt::Display for Unchanged {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::NotSelected => "not selected",
-            Self::NoMethod => "no method that can have probes",
+            Self::NoMethod => "no method to instrument",
             Self::Unreadable => "unreadable",
         })
     }

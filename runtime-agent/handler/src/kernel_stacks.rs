@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_overwritten_is_left_out() {
+    fn what_was_overwritten_is_skipped() {
         let mut ring = Written::new();
         for number in 0..50 {
             ring.add(SAMPLE, &[KERNEL + number, KERNEL, KERNEL, KERNEL]);

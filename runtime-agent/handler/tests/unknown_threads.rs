@@ -15,7 +15,7 @@ const SA_SIGINFO: usize = 4;
 const WORDS: usize = 1 << 16;
 
 #[test]
-fn samples_of_threads_that_nobody_has_seen_are_taken() {
+fn threads_without_samples_so_far_are_sampled() {
     let memory: &'static mut [u64] = vec![0; WORDS].leak();
     // SAFETY: zeroed memory that stays, and that nobody else uses.
     unsafe { QUEUE.set_memory(memory.as_mut_ptr(), WORDS) };

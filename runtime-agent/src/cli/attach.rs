@@ -8,12 +8,12 @@ use std::{env, thread};
 use clap::Args;
 use serde_json::json;
 
-use super::bounded::{FILES, bounded};
 use super::failure::{Failure, failed};
 use super::hotspot::{self, ENDS};
 use super::jvm::{AgentState, ENDING, Jvm, fits_option};
 use super::notice::with_notice;
 use super::target::{Agent, loopback, reachable};
+use super::time_limit::{FILES, bounded};
 use crate::attach_protocol;
 use crate::control::token::Token;
 use crate::options::{ControlOptions, Options};
@@ -164,7 +164,9 @@ fn complete(options: &str, jvm: &Jvm) -> Result<(String, Options), Failure> {
     // If a key repeats, the last value counts.
     let with = |options: &str, key: &str, path: &Path| -> Result<String, Failure> {
         if !fits_option(path) {
-            return Err(format!("{key}: {} cannot stand in an option", path.display()).into());
+            return Err(
+                format!("{key}: {}: paths with commas are not supported", path.display()).into()
+            );
         }
         let comma = if options.is_empty() { "" } else { "," };
         Ok(format!("{options}{comma}{key}={}", path.display()))
@@ -251,7 +253,7 @@ fn wait_until_begun(jvm: &Jvm) -> Result<Option<u16>, Failure> {
                 thread::sleep(Duration::from_millis(10));
             }
             AgentState::Beginning => {
-                return Err(format!("classes have no probes after {} s", CHANGE.as_secs()).into());
+                return Err(format!("classes not instrumented after {} s", CHANGE.as_secs()).into());
             }
             _ => {
                 // Of a JVM that is ending, the agent's thread may be gone first.

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use thiserror::Error;
 
 use super::failure::Failure;
-use crate::control::session::{Session, new_nonce};
 use crate::control::token::Token;
+use crate::control::token_proof::{Session, new_nonce};
 use log_format::writer::is_unprintable;
 
 const CONNECT: Duration = Duration::from_secs(5);

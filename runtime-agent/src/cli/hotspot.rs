@@ -16,9 +16,9 @@ use std::time::{Duration, Instant};
 use log_format::error::FileError;
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::bounded::bounded;
 use super::failure::{Failure, failed};
 use super::jvm::Jvm;
+use super::time_limit::bounded;
 use super::trigger::Trigger;
 
 /// How long a JVM may take to start listening.
@@ -72,7 +72,7 @@ fn ask(jvm: &Jvm, request: &str) -> Result<String, Failure> {
     let mut stream = connect(jvm)?;
     let broken = |limit: Duration, error: io::Error| match error.kind() {
         ErrorKind::WouldBlock | ErrorKind::TimedOut => {
-            format!("the JVM gives no answer within {} s", limit.as_secs()).into()
+            format!("the JVM did not answer within {} s", limit.as_secs()).into()
         }
         _ => failed("the JVM hangs up")(error),
     };

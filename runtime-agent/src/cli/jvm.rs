@@ -11,9 +11,9 @@ use log_format::error::FileError;
 use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, openat};
 use rustix::process::geteuid;
 
-use super::bounded::bounded;
 use super::failure::{Failure, failed};
 use super::listening::listens_on;
+use super::time_limit::bounded;
 use crate::attach_protocol;
 use crate::control::token::Token;
 

@@ -10,8 +10,6 @@
 //! ```
 
 mod attach;
-mod beside;
-mod bounded;
 mod connection;
 pub mod endpoints;
 mod failure;
@@ -21,8 +19,10 @@ mod listening;
 mod notice;
 mod profile;
 pub mod run_agent;
+mod sibling_programs;
 mod target;
 mod task;
+mod time_limit;
 mod trigger;
 mod values;
 
@@ -37,12 +37,12 @@ use clap::{Arg, ArgAction, CommandFactory, FromArgMatches, Parser, Subcommand, v
 use log_format::writer::is_unprintable;
 
 use self::attach::AttachArguments;
-use self::beside::Program;
-use self::bounded::{FILES, bounded};
 use self::failure::{Failure, failed};
 use self::profile::ProfileArguments;
+use self::sibling_programs::Program;
 use self::target::{Target, default_address};
 use self::task::TaskArguments;
+use self::time_limit::{FILES, bounded};
 use self::values::{address, given};
 use crate::control::token::Token;
 
@@ -136,7 +136,7 @@ enum Command {
     },
     /// Show what threads do: their state, CPU time, and the call that they are in
     Threads,
-    /// Show what has become of methods: instrumented, throttled, muted, excluded and so on
+    /// Show the state of methods: instrumented, throttled, muted, excluded and so on
     Methods {
         /// A class, a method, or a pattern like com.shop.util.*
         #[arg(value_parser = given)]
@@ -187,7 +187,7 @@ enum Command {
     Tasks,
     /// Report which methods cost the time, from logs
     ///
-    /// Runs the program analyze, which lies beside this one.
+    /// Runs the program analyze, which is in the same folder.
     #[command(disable_help_flag = true)]
     Analyze {
         /// Its arguments; --help shows them
@@ -196,7 +196,7 @@ enum Command {
     },
     /// Carry out the profile tasks of a SkyWalking server
     ///
-    /// Runs the program tprofiler-skywalking, which lies beside this one.
+    /// Runs the program tprofiler-skywalking, which is in the same folder.
     #[command(disable_help_flag = true)]
     Skywalking {
         /// Its arguments; --help shows them
@@ -267,7 +267,7 @@ impl Command {
 #[must_use]
 pub fn main() -> ExitCode {
     // Before anything else is read: its options have the names of ours.
-    if let Some((program, arguments)) = beside::named(std::env::args_os()) {
+    if let Some((program, arguments)) = sibling_programs::named(std::env::args_os()) {
         return program.run(&arguments);
     }
     if let Some(code) = command_line::generated(command_line) {

@@ -9,16 +9,16 @@ use std::{env, fs};
 
 use clap::Args;
 use log_format::error::{BadValue, FileError};
-use log_format::names::RUN_JSON;
+use log_format::file_names::RUN_JSON;
 use log_format::run::Run;
 use log_format::units::parse_duration;
 
 use super::attach::{
     AttachArguments, Attached, attach, detach, logs_from_here, read_options, status,
 };
-use super::bounded::{FILES, bounded};
 use super::failure::{Failure, failed};
 use super::jvm::AgentState;
+use super::time_limit::{FILES, bounded};
 use crate::control::token::Token;
 use crate::sys::end_signals::EndSignals;
 

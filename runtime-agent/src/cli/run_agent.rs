@@ -4,9 +4,9 @@ use std::path::Path;
 
 use thiserror::Error;
 
-use super::bounded::{FILES, bounded};
 use super::failure::Failure;
 use super::target::Target;
+use super::time_limit::{FILES, bounded};
 use crate::control::token::Token;
 
 /// Name of the file in a run's folder that has the agent's token, unless `token_file` names another. It is deleted

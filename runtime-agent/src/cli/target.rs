@@ -8,10 +8,10 @@ use std::thread;
 
 use log_format::run::Run;
 
-use super::bounded::{FILES, bounded};
 use super::connection::Connection;
 use super::failure::{Failure, failed};
 use super::jvm::{AgentState, ENDING, Jvm};
+use super::time_limit::{FILES, bounded};
 use crate::control::token::Token;
 use crate::options::DEFAULT_PORT;
 

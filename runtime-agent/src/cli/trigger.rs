@@ -17,9 +17,9 @@ use std::time::Duration;
 
 use log_format::error::FileError;
 
-use super::bounded::bounded;
 use super::failure::Failure;
 use super::jvm::{Jvm, own_uid};
+use super::time_limit::bounded;
 
 /// How long a file system may take to create the file.
 const CREATE: Duration = Duration::from_secs(5);

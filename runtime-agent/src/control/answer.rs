@@ -2,7 +2,7 @@
 
 use std::fmt::{Display, Write};
 
-use log_format::names::utc_text;
+use log_format::file_names::utc_text;
 use serde_json::{Map, Value};
 
 /// An answer in both forms.

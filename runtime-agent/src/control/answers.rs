@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use log_format::names::utc_text;
+use log_format::file_names::utc_text;
 use log_format::pattern::Pattern;
 use log_format::writer::one_line;
 use log_format::{human, units};
@@ -17,7 +17,7 @@ use super::method_answers::{add_in_flight, add_states, add_threads, add_top, wit
 use super::task_answers::add_found_tasks;
 use crate::drain::events::Throttling;
 use crate::drain::samples::SamplingFigures;
-use crate::drain::thresholds::Thresholds;
+use crate::drain::thresholds_in_force::Thresholds;
 use crate::instrument::change_counts::LoadedClassFigures;
 use crate::instrument::class_hook::InstrumentedFigures;
 use crate::instrument::guards::Muting;
@@ -29,7 +29,7 @@ use crate::options::alloc_text;
 use crate::options::{CpuShare, megabytes_text, share_text, thresholds_text, traces_text};
 use crate::overhead::{OverheadFigures, Spent, Throttled};
 use crate::request::{Found, MemoryFigures, Reply, SelfTestFigures, Status};
-use crate::sampling::engine::KernelFrames;
+use crate::sampling::engine_choice::KernelFrames;
 use crate::sampling::sampler::TimerFigures;
 use crate::sys::memory::limit;
 
@@ -333,11 +333,11 @@ fn add_throttled(answer: &mut Answer, throttled: &[(Method, Throttled)]) {
 
 /// Adds classes that wait or were given up, with the reasons; text shows the first ones.
 fn add_postponed(answer: &mut Answer, postponed: &[Postponed], one: &str) {
-    let told = |postponed: &Postponed| {
+    let with_next = |postponed: &Postponed| {
         let next = if postponed.is_given_up { "given up" } else { "tried again for a minute" };
         format!("{postponed}; {next}")
     };
-    let reasons: Vec<String> = postponed.iter().map(told).collect();
+    let reasons: Vec<String> = postponed.iter().map(with_next).collect();
     for reason in reasons.iter().take(POSTPONED) {
         answer.line(one, one_line(reason));
     }

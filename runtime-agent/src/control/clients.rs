@@ -1,7 +1,7 @@
-//! The connected clients. Strangers and clients that know the token have separate places.
+//! The connected clients. Unauthenticated clients and those that know the token have separate places.
 //!
-//! Every client begins as a stranger. If all strangers' places are taken, the oldest stranger's connection
-//! is closed, once it had enough time to prove that it knows the token. So strangers cannot keep the owner
+//! Every client begins unauthenticated. If all their places are taken, the connection of the oldest one
+//! is closed, once it had enough time to prove that it knows the token. So unauthenticated clients cannot keep the owner
 //! out, however many they are.
 
 use std::collections::HashMap;
@@ -11,12 +11,13 @@ use std::time::{Duration, Instant};
 
 /// Connections a second, and in a burst, of all clients: the agent does not know yet who they are.
 pub(super) const CONNECTIONS: (u32, u32) = (100, 100);
-const MAX_STRANGERS: usize = 32;
+const MAX_UNAUTHENTICATED: usize = 32;
 const MAX_KNOWN: usize = 16;
-/// How long a stranger keeps its place in any case. Proving the token takes a few milliseconds.
+/// How long an unauthenticated client keeps its place in any case. Proving the token takes a few milliseconds.
 const MOMENT: Duration = Duration::from_millis(250);
 /// At the rate at which connections are accepted, none waits for another's place.
-const _: () = assert!(MAX_STRANGERS as u128 * 1_000 >= CONNECTIONS.0 as u128 * MOMENT.as_millis());
+const _: () =
+    assert!(MAX_UNAUTHENTICATED as u128 * 1_000 >= CONNECTIONS.0 as u128 * MOMENT.as_millis());
 
 /// All clients.
 #[derive(Debug, Default)]
@@ -50,7 +51,7 @@ impl Clients {
         self.table().is_closed
     }
 
-    /// Takes a stranger's place for a connection; waits up to [`MOMENT`] if all are taken. `None` after
+    /// Takes an unauthenticated client's place for a connection; waits up to [`MOMENT`] if all are taken. `None` after
     /// [`close`](Self::close).
     pub(super) fn admit(self: &Arc<Self>, stream: Arc<TcpStream>) -> Option<Place> {
         let mut table = self.table();
@@ -58,9 +59,11 @@ impl Clients {
             if table.is_closed {
                 return None;
             }
-            let strangers = table.clients.iter().filter(|(_, client)| !client.is_known);
-            let oldest = strangers.clone().map(|(number, client)| (client.since, *number)).min();
-            let Some((since, number)) = oldest.filter(|_| strangers.count() >= MAX_STRANGERS)
+            let unauthenticated = table.clients.iter().filter(|(_, client)| !client.is_known);
+            let oldest =
+                unauthenticated.clone().map(|(number, client)| (client.since, *number)).min();
+            let Some((since, number)) =
+                oldest.filter(|_| unauthenticated.count() >= MAX_UNAUTHENTICATED)
             else {
                 break;
             };
@@ -158,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_stranger_gives_way_and_known_clients_stay() {
+    fn the_oldest_client_without_the_token_gives_way_to_those_with_it() {
         let clients = Arc::new(Clients::default());
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let known: Vec<_> = (0..MAX_KNOWN)
@@ -173,9 +176,9 @@ mod tests {
         drop(late);
 
         let began = Instant::now();
-        let mut strangers: Vec<_> =
-            (0..MAX_STRANGERS).map(|_| connect(&clients, &listener)).collect();
-        let (mut first, place) = strangers.remove(0);
+        let mut unauthenticated: Vec<_> =
+            (0..MAX_UNAUTHENTICATED).map(|_| connect(&clients, &listener)).collect();
+        let (mut first, place) = unauthenticated.remove(0);
         let waits = std::thread::spawn(move || place.wait(Duration::from_secs(60)));
         let (_next, next) = connect(&clients, &listener);
         assert!(began.elapsed() >= MOMENT, "the oldest was closed too early");

@@ -17,19 +17,19 @@ pub(super) const HELP: &str = "\
 start: begin recording
 stop: end recording; calls in progress are written as unfinished
 flush: write everything so far to the disk
-detach: end recording, give classes their own bytes back, and close this port
+detach: end recording, restore classes, and close this port
 status: show whether recording is on, and counters; without the token no names and paths
 top [N] [minute] [sql]: show the methods with the most self time, since the run began or of the last minute; or SQL
-inflight [MS | DURATION]: show calls that have run for so many milliseconds, or so long, and go on
+inflight [MS | DURATION]: show calls in progress for at least this long (1 s)
 threads: show what threads do, those that use most CPU time first
-methods PATTERN: show what has become of methods: instrumented, throttled, muted, excluded and so on
+methods PATTERN: show the state of methods: instrumented, throttled, muted, excluded and so on
 threshold [DURATION | PATTERN:DURATION]: show from which duration on calls are recorded, or set it
-mute [PATTERN]: show what is muted, or mute methods: their calls are not measured
-unmute PATTERN: measure them again
+mute [PATTERN]: show what is muted, or stop counting calls of these methods
+unmute PATTERN: count them again
 overhead [SHARE | off]: show the throttled methods, or set the overhead budget, like 2%
-alloc [SIZE | off]: show whether allocations are sampled, or sample them once in so many bytes, like 512k
+alloc [SIZE | off]: show whether allocations are sampled, or sample one object per this many bytes, like 512k
 trace [PATTERN [N]]: show which methods are traced, or take the stack of one in N of their calls
-untrace [PATTERN]: trace these no more, or none
+untrace [PATTERN]: stop tracing these methods, or all
 task [KEY=VALUE ...] endpoint=NAME: for some minutes, record the slow requests of an endpoint with all their calls
 tasks: show the profile tasks
 cancel ID: end a profile task

@@ -8,10 +8,10 @@ use super::recent_status::RecentStatus;
 use super::token::Token;
 use crate::options::{ControlOptions, Options, PortAccess};
 
-/// Commands a second, and in a burst, of all strangers together.
-const STRANGERS_COMMANDS: (u32, u32) = (10, 20);
-/// `start`, `stop` and `flush` a second, and in a burst, of all strangers together: each waits for the disk.
-const STRANGERS_SWITCHES: (u32, u32) = (1, 10);
+/// Commands a second, and in a burst, of all unauthenticated clients together.
+const UNAUTHENTICATED_COMMANDS: (u32, u32) = (10, 20);
+/// `start`, `stop` and `flush` a second, and in a burst, of all unauthenticated clients together: each waits for the disk.
+const UNAUTHENTICATED_SWITCHES: (u32, u32) = (1, 10);
 /// Commands a second, and in a burst, of all clients that know the token.
 const KNOWN_COMMANDS: (u32, u32) = (50, 100);
 /// What every conversation needs beside the agent thread.
@@ -22,8 +22,8 @@ pub(super) struct Context {
     /// The options as they were given, but with the port in use.
     pub options: BTreeMap<String, String>,
     pub recent_status: RecentStatus,
-    pub stranger_turns: RateLimit,
-    pub stranger_switches: RateLimit,
+    pub unauthenticated_turns: RateLimit,
+    pub unauthenticated_switches: RateLimit,
     pub known_turns: RateLimit,
 }
 
@@ -39,8 +39,8 @@ impl Context {
             },
             options: Options { control, ..options.clone() }.to_map(),
             recent_status: RecentStatus::default(),
-            stranger_turns: limit(STRANGERS_COMMANDS),
-            stranger_switches: limit(STRANGERS_SWITCHES),
+            unauthenticated_turns: limit(UNAUTHENTICATED_COMMANDS),
+            unauthenticated_switches: limit(UNAUTHENTICATED_SWITCHES),
             known_turns: limit(KNOWN_COMMANDS),
         }
     }

@@ -10,7 +10,7 @@ use super::commands::{Command, Wrong};
 use super::context::Context;
 use super::line::{Dialect, Lines, Next};
 use super::rate::{MAX_WAIT, RateLimit};
-use super::session::{Session, new_nonce};
+use super::token_proof::{Session, new_nonce};
 use super::{answers, commands};
 use crate::error::Error;
 use crate::request::{Answer, Handle, Request};
@@ -79,11 +79,11 @@ impl Conversation<'_> {
             (Dialect::Lines, Some(session)) => self.hear_known(line, session),
             (Dialect::Lines, session) => match line.strip_prefix("auth ") {
                 Some(nonce) => self.challenge(nonce, session),
-                None => self.hear_stranger(line),
+                None => self.hear_unauthenticated(line),
             },
             (Dialect::TProfiler, None) if self.access() == Access::Switch => {
-                let said =
-                    self.in_turn(&self.context.stranger_turns, || self.answer_tprofiler(line));
+                let said = self
+                    .in_turn(&self.context.unauthenticated_turns, || self.answer_tprofiler(line));
                 Said { answer: said.answer.replace('\n', "\r"), ..said }
             }
             (Dialect::TProfiler, _) => Said::and_ends("error: token needed, or port_access=open\r"),
@@ -117,10 +117,12 @@ impl Conversation<'_> {
         Said { answer: session.answer(&said.answer), ..said }
     }
 
-    fn hear_stranger(&self, line: &str) -> Said {
+    fn hear_unauthenticated(&self, line: &str) -> Said {
         match self.access() {
             Access::Nothing => Said::and_ends(TOKEN_NEEDED),
-            access => self.in_turn(&self.context.stranger_turns, || self.answer(line, access)),
+            access => {
+                self.in_turn(&self.context.unauthenticated_turns, || self.answer(line, access))
+            }
         }
     }
 
@@ -160,7 +162,8 @@ impl Conversation<'_> {
     }
 
     fn ask(&self, request: Request, access: Access) -> Answer {
-        let Context { recent_status: recent, stranger_switches: switches, .. } = self.context;
+        let Context { recent_status: recent, unauthenticated_switches: switches, .. } =
+            self.context;
         let waits_for_disk = matches!(request, Request::Start | Request::Stop | Request::Flush);
         if access < Access::Everything
             && waits_for_disk

@@ -1,9 +1,9 @@
 //! Remote control over TCP, by lines of text. `docs/control.md` is the authority on the protocol.
 //!
 //! Every user of this machine can connect, and so can a server that is tricked into fetching a URL. So a client has
-//! to prove that it knows the token ([`session`]), which decides what it may do ([`access`]). Strangers, clients
-//! without that proof, are limited in number ([`clients`]) and rate ([`rate`]), and cannot use up the share of
-//! clients that know the token.
+//! to prove that it knows the token ([`token_proof`]), which decides what it may do ([`access`]). Unauthenticated
+//! clients are limited in number ([`clients`]) and rate ([`rate`]), and cannot use up the share of clients that know
+//! the token.
 //!
 //! Each client has its own thread, which only asks the agent thread and waits: no client can delay a probe.
 //! A line is at most 4,096 bytes, and a silent client is disconnected. The first line that is no command
@@ -21,9 +21,9 @@ mod line;
 mod method_answers;
 mod rate;
 mod recent_status;
-pub(crate) mod session;
 mod task_answers;
 pub(crate) mod token;
+pub(crate) mod token_proof;
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};

@@ -1,7 +1,7 @@
 //! What answers say of profile tasks.
 
+use log_format::file_names::utc_text;
 use log_format::human;
-use log_format::names::utc_text;
 use log_format::rows::TaskRow;
 use log_format::writer::one_line;
 use serde_json::{Value, json};

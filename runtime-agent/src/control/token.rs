@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use hmac::{Hmac, KeyInit, Mac};
 use log_format::error::FileError;
-use log_format::writer::is_unprintable;
+use log_format::writer::one_line;
 use rustix::process::geteuid;
 use rustix::rand::{GetRandomFlags, getrandom};
 use sha2::Sha256;
@@ -50,7 +50,7 @@ impl Token {
     }
 
     fn read_with(path: &Path, flags: i32) -> Result<Self, FileError> {
-        Self::try_read(path, flags).map_err(FileError::at(one_line(path)))
+        Self::try_read(path, flags).map_err(FileError::at(one_line(&path.display().to_string())))
     }
 
     fn try_read(path: &Path, flags: i32) -> io::Result<Self> {
@@ -96,7 +96,7 @@ impl Token {
     /// The kernel has no random bytes, or the file cannot be created.
     pub(crate) fn create(folder: &Arc<RunFolder>) -> Result<(Self, TokenFile), Error> {
         let text = random_hex()?;
-        let path = one_line(&folder.path().join(attach_protocol::TOKEN_FILE));
+        let path = one_line(&folder.path().join(attach_protocol::TOKEN_FILE).display().to_string());
         let token = Self::of(text.as_bytes()).map_err(FileError::at(&path))?;
         let written = folder.create_private(attach_protocol::TOKEN_FILE).and_then(|mut file| {
             file.write_all(format!("{text}\n").as_bytes())?;
@@ -192,10 +192,6 @@ fn bytes(text: &str) -> Option<Vec<u8>> {
     }
     let pairs = (0..BYTES).map(|at| text.get(2 * at..2 * at + 2));
     pairs.map(|pair| u8::from_str_radix(pair?, 16).ok()).collect()
-}
-
-fn one_line(path: &Path) -> String {
-    path.display().to_string().replace(is_unprintable, "?")
 }
 
 #[cfg(test)]

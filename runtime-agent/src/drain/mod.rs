@@ -16,7 +16,7 @@
 
 mod allocations;
 pub(crate) mod call_paths;
-mod counters;
+mod counter_rows;
 pub(crate) mod events;
 pub(crate) mod exceptions;
 pub(crate) mod hot_methods;
@@ -29,7 +29,6 @@ pub(crate) mod method_waits;
 pub(crate) mod record_limiter;
 pub(crate) mod recorder;
 pub(crate) mod registry;
-pub(crate) mod requests;
 pub(crate) mod run_clock;
 pub(crate) mod run_sums;
 mod sampled_stacks;
@@ -37,9 +36,10 @@ mod sampled_threads;
 pub(crate) mod samples;
 pub(crate) mod second_sums;
 mod statements;
+pub(crate) mod task_requests;
 pub(crate) mod thread_ids;
 pub(crate) mod thread_reader;
-pub(crate) mod thresholds;
+pub(crate) mod thresholds_in_force;
 pub(crate) mod time_slices;
 mod traces;
 pub(crate) mod unfinished_calls;

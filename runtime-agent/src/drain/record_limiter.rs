@@ -88,7 +88,7 @@ impl Threshold {
 
 /// The recorded calls of a slice, and those held for the interval.
 #[derive(Debug, Default)]
-pub(crate) struct RecordSlice {
+pub(crate) struct PendingCalls {
     began_ns: u64,
     rows: Vec<CallRow>,
     /// How many were at or over the threshold, dropped ones included.
@@ -102,7 +102,7 @@ pub(crate) struct RecordSlice {
 /// have.
 pub(crate) type IsSlower = fn(MethodId, u64) -> bool;
 
-impl RecordSlice {
+impl PendingCalls {
     /// Adds recorded calls, in the order of their ends. If there are far too many, drops the fastest at once and
     /// returns how many it dropped.
     pub(crate) fn add(
@@ -227,8 +227,8 @@ fn keep_slowest(rows: &mut Vec<CallRow>, most: usize) -> Vec<CallRow> {
 
 #[cfg(test)]
 mod tests {
+    use log_format::file_names::Hour;
     use log_format::ids::{StackId, ThreadId};
-    use log_format::names::Hour;
 
     use super::*;
 
@@ -274,36 +274,36 @@ mod tests {
     }
 
     #[test]
-    fn of_what_is_cut_the_slowest_of_each_method_is_held() {
+    fn of_dropped_calls_the_slowest_of_each_method_is_held() {
         let of = |method, total_ns| CallRow { method: MethodId::new(method), ..row(0, total_ns) };
-        let mut slice = RecordSlice::default();
+        let mut pending = PendingCalls::default();
         let mut threshold = Threshold::new(MS);
         // The log has a call of method 3 that took as long.
         let is_slower: IsSlower = |method, ns| method != MethodId::new(3) || ns > 1;
         let mut end = |rows: &[CallRow]| {
-            slice.add(rows.to_vec(), Some(ROW_BYTES), &mut threshold, is_slower);
-            let (rows, cut) = slice.end(Some(ROW_BYTES), &mut threshold, is_slower, 1);
-            rows.iter().for_each(|row| slice.is_written(row));
-            (durations(&rows), cut, durations(&slice.take_newly_held()))
+            pending.add(rows.to_vec(), Some(ROW_BYTES), &mut threshold, is_slower);
+            let (rows, cut) = pending.end(Some(ROW_BYTES), &mut threshold, is_slower, 1);
+            rows.iter().for_each(|row| pending.is_written(row));
+            (durations(&rows), cut, durations(&pending.take_newly_held()))
         };
         assert_eq!(end(&[of(1, 90), of(2, 5), of(1, 80), of(3, 1)]), (vec![90], 3, vec![5]));
         assert_eq!(end(&[of(2, 6), of(1, 95), of(2, 7), of(4, 70)]), (vec![95], 3, vec![7, 70]));
         assert_eq!(end(&[of(4, 9)]), (vec![9], 0, vec![]));
-        let mut held = durations(&slice.take_held());
+        let mut held = durations(&pending.take_held());
         held.sort_unstable();
         // Of methods 1 and 4, a written call is slower than the held one, or not.
         assert_eq!(held, [7, 70]);
-        assert!(slice.take_held().is_empty());
+        assert!(pending.take_held().is_empty());
     }
 
     #[test]
     fn calls_that_have_not_ended_raise_nothing() {
         let mut threshold = Threshold::new(MS);
-        let mut slice = RecordSlice::default();
+        let mut pending = PendingCalls::default();
         let open = |ms: u64| CallRow { exit: Exit::Unfinished, ..row(0, ms * MS) };
         let rows: Vec<CallRow> = (1..200).map(|i| open(10_000 + i)).collect();
-        slice.add(rows, Some(ROW_BYTES), &mut threshold, |_, _| true);
-        let (rows, cut) = slice.end(Some(ROW_BYTES), &mut threshold, |_, _| true, 1);
+        pending.add(rows, Some(ROW_BYTES), &mut threshold, |_, _| true);
+        let (rows, cut) = pending.end(Some(ROW_BYTES), &mut threshold, |_, _| true, 1);
         assert_eq!((durations(&rows), cut), (vec![10_199 * MS], 198));
         assert_eq!(threshold.raised_to_ns(), 0);
     }
@@ -348,33 +348,35 @@ mod tests {
     }
 
     #[test]
-    fn a_slice_without_records_does_not_raise() {
+    fn a_slice_without_recorded_calls_does_not_raise() {
         let mut threshold = Threshold::new(MS);
-        let (rows, cut) = RecordSlice::default().end(Some(0), &mut threshold, |_, _| false, 1);
+        let (rows, cut) = PendingCalls::default().end(Some(0), &mut threshold, |_, _| false, 1);
         assert_eq!((rows.len(), cut, in_force_ns(&threshold)), (0, 0, MS));
     }
 
     #[test]
-    fn too_many_records_are_cut_before_the_slice_ends() {
+    fn too_many_recorded_calls_are_dropped_before_the_slice_ends() {
         let mut threshold = Threshold::new(MS);
-        let mut slice = RecordSlice::default();
+        let mut pending = PendingCalls::default();
         let mut cut = 0;
         for round in 0..10 {
             let rows = (0..2_000).map(|i| row(0, MS + round * 2_000 + i)).collect();
-            cut += slice.add(rows, Some(100 * ROW_BYTES), &mut threshold, |_, _| false);
-            assert!(slice.rows.len() <= 4_096);
+            cut += pending.add(rows, Some(100 * ROW_BYTES), &mut threshold, |_, _| false);
+            assert!(pending.rows.len() <= 4_096);
         }
-        let (rows, more) = slice.end(Some(100 * ROW_BYTES), &mut threshold, |_, _| false, 1);
+        let (rows, more) = pending.end(Some(100 * ROW_BYTES), &mut threshold, |_, _| false, 1);
         assert_eq!(durations(&rows), (MS + 19_900..MS + 20_000).collect::<Vec<_>>());
         assert_eq!(cut + more, 20_000 - 100);
         // A slice that was ended early does not change the threshold.
         let before = in_force_ns(&threshold);
         assert_eq!(
-            slice.end(Some(100 * ROW_BYTES), &mut threshold, |_, _| false, 1),
+            pending.end(Some(100 * ROW_BYTES), &mut threshold, |_, _| false, 1),
             (Vec::new(), 0)
         );
         assert_eq!(in_force_ns(&threshold), before);
-        assert!(slice.rows.is_empty() && !slice.is_over(SLICE_NS) && slice.is_over(SLICE_NS + 1));
+        assert!(
+            pending.rows.is_empty() && !pending.is_over(SLICE_NS) && pending.is_over(SLICE_NS + 1)
+        );
     }
 
     /// An hour of a service with 1,000 requests a second, each with ten calls over 1 ms, and ten times that for two
@@ -383,7 +385,7 @@ mod tests {
     fn every_second_of_an_hour_has_its_slowest_call() {
         let mut budget = Budget::new(Some(100_000_000));
         budget.set_hour(Hour::of_unix_ns(0), 0);
-        let (mut threshold, mut slice) = (Threshold::new(MS), RecordSlice::default());
+        let (mut threshold, mut pending) = (Threshold::new(MS), PendingCalls::default());
         let mut random = 1_u64;
         let mut kept_of_second = vec![0_u64; 3_600];
         let (mut cut, mut seen, mut changes) = (0, 0_u64, 0);
@@ -406,10 +408,10 @@ mod tests {
                 }
             }
             let allowance = budget.allowance(now);
-            cut += slice.add(rows, allowance, &mut threshold, |_, _| false);
-            if slice.is_over(now) {
+            cut += pending.add(rows, allowance, &mut threshold, |_, _| false);
+            if pending.is_over(now) {
                 let before = in_force_ns(&threshold);
-                let (rows, more) = slice.end(allowance, &mut threshold, |_, _| false, now);
+                let (rows, more) = pending.end(allowance, &mut threshold, |_, _| false, now);
                 changes += u32::from(in_force_ns(&threshold) != before);
                 cut += more;
                 budget.spend(rows.len() as u64 * ROW_BYTES);

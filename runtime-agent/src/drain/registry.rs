@@ -13,7 +13,7 @@ use crate::drain::call_paths::CallPaths;
 use crate::drain::samples::Samples;
 use crate::drain::statements::StatementIds;
 use crate::drain::thread_ids::ThreadIds;
-use crate::drain::thread_reader::{JavaThreads, KnownThread};
+use crate::drain::thread_reader::{JavaThreads, ThreadReading};
 use crate::instrument::methods::Methods;
 use crate::log::part_files::Names;
 use crate::probe::thread::ThreadName;
@@ -23,7 +23,7 @@ pub(crate) struct Registry {
     pub methods: Arc<Methods>,
     pub paths: CallPaths,
     /// By address of the thread's data; an address is reused only after `forget`.
-    pub threads: HashMap<usize, KnownThread>,
+    pub threads: HashMap<usize, ThreadReading>,
     /// Ids of these threads, by the kernel's number.
     pub by_os_id: HashMap<OsThreadId, ThreadId>,
     pub ids: ThreadIds,
@@ -53,8 +53,8 @@ impl Registry {
 impl Registry {
     /// Approximate memory that grows with threads and call paths, without that of the threads themselves.
     pub(crate) fn bytes(&self) -> usize {
-        let threads = self.threads.capacity() * size_of::<(usize, KnownThread)>();
-        let of_threads: usize = self.threads.values().map(KnownThread::bytes).sum();
+        let threads = self.threads.capacity() * size_of::<(usize, ThreadReading)>();
+        let of_threads: usize = self.threads.values().map(ThreadReading::bytes).sum();
         let ended = self.ended.capacity() * size_of::<(ThreadId, ThreadRow)>();
         threads
             + of_threads

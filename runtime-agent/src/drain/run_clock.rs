@@ -5,7 +5,7 @@ use crate::stderr::message;
 use crate::sys::clock::{self, Anchors, Jump, Watch};
 
 /// Jumps that are reported one by one.
-const TOLD_JUMPS: u64 = 3;
+const REPORTED_JUMPS: u64 = 3;
 
 /// The clock that the probe reads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -54,8 +54,8 @@ impl RunClock {
 
     fn tell(&self, Jump { ticks_ns, monotonic_ns }: Jump) {
         let end = match self.jumps() {
-            0..TOLD_JUMPS => "",
-            TOLD_JUMPS => "; later jumps are only counted",
+            0..REPORTED_JUMPS => "",
+            REPORTED_JUMPS => "; later jumps are only counted",
             _ => return,
         };
         // More digits are of no use.

@@ -2,8 +2,8 @@
 
 use std::collections::{HashMap, HashSet};
 
+use log_format::file_names::Hour;
 use log_format::ids::{MethodId, StatementId};
-use log_format::names::Hour;
 use log_format::rows::{SlowSqlRow, SqlRow, StatementRow, counter};
 
 use crate::drain::hot_sums::{EventSum, HotSums};

@@ -8,9 +8,9 @@ use crate::drain::call_paths::{self, CallPaths};
 use crate::drain::exceptions::Exceptions;
 use crate::drain::hot_methods::HotMethods;
 use crate::drain::interval::Interval;
-use crate::drain::requests::{RequestThread, Requests};
 use crate::drain::run_sums::CallSums;
 use crate::drain::sampled_threads::native_name;
+use crate::drain::task_requests::{RequestThread, Requests};
 use crate::drain::thread_ids::ThreadIds;
 use crate::drain::unfinished_calls;
 use crate::probe::MAX_PATH_DEPTH;
@@ -29,7 +29,7 @@ pub(crate) trait JavaThreads {
 }
 
 /// What the agent thread keeps of one thread.
-pub(crate) struct KnownThread {
+pub(crate) struct ThreadReading {
     pub thread: ThreadReader,
     pub id: ThreadId,
     /// The virtual thread that recorded the calls that come next, or 0.
@@ -50,7 +50,7 @@ pub(crate) struct KnownThread {
     readings_bytes: usize,
 }
 
-impl KnownThread {
+impl ThreadReading {
     pub(crate) fn new(thread: ThreadReader, id: ThreadId) -> Self {
         Self {
             thread,
@@ -93,7 +93,7 @@ impl KnownThread {
         RequestThread::of(self.thread.runs(), self.id)
     }
 
-    /// Takes what is in its ring: call paths to `paths`, calls in requests of a task to `requests`, recorded calls to
+    /// Takes what is in its ring: call paths to `paths`, calls in requests of a task to `task_requests`, recorded calls to
     /// `rows`.
     pub(crate) fn take_records(
         &mut self,

@@ -24,7 +24,7 @@ const MOST_IN_INTERVAL: usize = 2_000;
 /// The most of a message, in UTF-16 units.
 const MOST_OF_MESSAGE: jni::jsize = 500;
 
-/// An exception where it began to leave measured code.
+/// An exception where it began to leave instrumented code.
 #[derive(Debug)]
 pub(crate) struct Example {
     /// When, in ticks.
@@ -74,7 +74,7 @@ pub(crate) fn begin_interval() {
     HAVE.clear();
 }
 
-/// Keeps an exception that has just begun to leave measured calls, if it is the first of its kind in the interval.
+/// Keeps an exception that has just begun to leave instrumented calls, if it is the first of its kind in the interval.
 ///
 /// # Safety
 /// `thrown` is a live reference of this thread.

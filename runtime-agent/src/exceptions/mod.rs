@@ -1,4 +1,4 @@
-//! Exceptions that leave measured methods: their classes, and examples of them. Probes count them (`probe::throws`), and
+//! Exceptions that leave instrumented methods: their classes, and examples of them. Probes count them (`probe::throws`), and
 //! call this only for what is new.
 //!
 //! ```text
@@ -33,7 +33,7 @@ pub(crate) fn configure(options: ExceptionOptions, has_sampler: bool) {
     throws::count(options.count);
 }
 
-/// An exception has left a measured call of the calling thread.
+/// An exception has left an instrumented call of the calling thread.
 ///
 /// # Safety
 /// The environment is that of the calling thread, and `thrown` a live reference of it.

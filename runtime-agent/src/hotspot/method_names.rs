@@ -22,7 +22,7 @@ const STRIDE: usize = 8;
 
 /// How many ids are noted, or wait for it. The JVM keeps an id for ever, so no more than [`MOST`] are asked for.
 static NOTED: AtomicUsize = AtomicUsize::new(0);
-static IS_FULL_TOLD: AtomicBool = AtomicBool::new(false);
+static IS_FULL_REPORTED: AtomicBool = AtomicBool::new(false);
 /// Whether methods have names.
 static NAMED: AtomicU8 = AtomicU8::new(NOT);
 const NOT: u8 = 0;
@@ -45,7 +45,7 @@ impl Class {
     /// `class` is a live reference of this thread.
     unsafe fn new(jvmti: &Jvmti, jni: &JniEnv, class: jni::jclass) -> Option<Self> {
         if NOTED.load(Ordering::Relaxed) >= MOST {
-            if !IS_FULL_TOLD.swap(true, Ordering::Relaxed) {
+            if !IS_FULL_REPORTED.swap(true, Ordering::Relaxed) {
                 message!("cpu: over {MOST} methods: those of classes loaded later are [unloaded]");
             }
             return None;

@@ -25,7 +25,7 @@ pub(crate) struct OwnStack {
     /// How the walk ended, and the frames from the innermost.
     pub end: End,
     pub frames: Vec<Frame>,
-    /// Probe ids of the measured calls in progress, the outermost first.
+    /// Probe ids of the instrumented calls in progress, the outermost first.
     pub shadow: Vec<u32>,
 }
 

@@ -21,7 +21,7 @@ use jvmti_bindings::prelude::{jni, jvmti};
 use super::batch_size::BatchSize;
 use super::load_hook::{Passed, take_passed};
 use super::vm_thread::Stopwatch;
-use crate::jvm::facts::MOST_REFERENCES;
+use crate::jvm::jvm_properties::MOST_REFERENCES;
 use crate::jvm::pauses::{self, Cause};
 use crate::phase;
 

@@ -28,8 +28,8 @@ use super::postponed::{self, NAMED, Postponed, PostponedReason};
 use log_format::ids::JavaThreadId;
 
 use crate::instrument::methods::{ClassKey, Methods};
-use crate::jvm::facts::MOST_REFERENCES;
-use crate::jvm::{mounted_lately, virtual_threads};
+use crate::jvm::jvm_properties::MOST_REFERENCES;
+use crate::jvm::{recent_mounts, virtual_threads};
 use crate::options::retransform::Retransform;
 use crate::probe::mounts::{self, Events};
 use crate::stderr::message;
@@ -239,7 +239,7 @@ impl<'j> ClassChanges<'j> {
                 Events::Unknown => carriers::exist(self.jvmti, self.jni),
             };
         if listens {
-            mounted_lately::listen();
+            recent_mounts::listen();
         }
         listens
     }
@@ -283,11 +283,11 @@ impl<'j> ClassChanges<'j> {
         (self.next_look, self.is_unsent, self.is_news) = (None, false, false);
         self.caught.cancel();
         self.listens_until = None;
-        self.forget(mounted_lately::take());
+        self.forget(recent_mounts::take());
     }
 
-    fn forget(&self, mounted_lately: Vec<(JavaThreadId, jni::jweak)>) {
-        for (_, thread) in mounted_lately {
+    fn forget(&self, recent_mounts: Vec<(JavaThreadId, jni::jweak)>) {
+        for (_, thread) in recent_mounts {
             // SAFETY: nobody else has it.
             unsafe { self.jni.delete_weak_global_ref(thread) };
         }
@@ -299,13 +299,13 @@ impl<'j> ClassChanges<'j> {
         let classes = self.take_alive();
         (self.next_look, self.is_unsent, self.listens_until) = (None, false, None);
         self.is_news = true;
-        let mounted_lately = mounted_lately::take();
+        let recent_mounts = recent_mounts::take();
         if classes.is_empty() {
-            return self.forget(mounted_lately);
+            return self.forget(recent_mounts);
         }
         let (begun, before) = (Instant::now(), self.looked);
         let look = self.with_stacks(&classes, |stacks, wanted| {
-            stacks.expect(mounted_lately);
+            stacks.expect(recent_mounts);
             stacks.look(wanted)
         });
         drop((classes, frame));
@@ -438,14 +438,14 @@ impl<'j> ClassChanges<'j> {
                 });
             }
         }
-        let mut told = Vec::new();
+        let mut to_report = Vec::new();
         for (class, error) in refused {
             if let Some((waiting, had_probes)) = sent.remove(&class) {
                 self.methods.set_has_probes(&waiting.key, had_probes);
-                told.push((waiting.key.1, error));
+                to_report.push((waiting.key.1, error));
             }
         }
-        self.tell_refused(&told);
+        self.tell_refused(&to_report);
         self.done.extend(sent.into_values().map(|(waiting, _)| waiting.key));
         postponed::tell(&given_up, self.consequence);
         self.given_up.extend(given_up);
@@ -510,7 +510,7 @@ impl<'j> ClassChanges<'j> {
         let late: Vec<Postponed> = late.iter().map(given_up).collect();
         if self.waiting.is_empty() {
             self.next_look = None;
-            self.forget(mounted_lately::take());
+            self.forget(recent_mounts::take());
         }
         postponed::tell(&late, self.consequence);
         self.given_up.extend(late);

@@ -230,7 +230,7 @@ impl ClassHook {
                 let leaves = others.count(MethodState::TrivialLeaf);
                 self.counts.leaves.fetch_add(leaves, Ordering::Relaxed);
             }
-            let told = self.log.is_some().then(|| others.clone());
+            let logged = self.log.is_some().then(|| others.clone());
             known.set_others(others);
             if let Ok(Outcome::Rewritten(rewritten)) = &outcome {
                 let is_first = known.set_has_probes();
@@ -238,7 +238,7 @@ impl ClassHook {
                 self.counts.methods.fetch_add(methods, Ordering::Relaxed);
                 self.counts.classes.fetch_add(u64::from(is_first), Ordering::Relaxed);
             }
-            (outcome, told.unwrap_or_default())
+            (outcome, logged.unwrap_or_default())
         });
         self.pool().push(rewriter);
         match outcome {

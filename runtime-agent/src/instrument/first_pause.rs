@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use jvmti_bindings::env::Jvmti;
 use jvmti_bindings::prelude::jni;
 
-use crate::jvm::facts::java_major;
+use crate::jvm::jvm_properties::java_major;
 
 /// The first JDK without biased locks, unless they are asked for.
 const WITHOUT_BIASED_LOCKS: jni::jint = 15;

@@ -307,17 +307,17 @@ impl Guards {
         }
         let by_id = self.with(&to_close, &to_open);
         mute::tell();
-        let told = probe_class.set_muted(jni, &by_id);
+        let outcome = probe_class.set_muted(jni, &by_id);
         // Unmark now that the guards are open. If they could not be changed, undo the new marks instead.
-        let unmarked = if told.is_ok() { to_open } else { to_close };
+        let unmarked = if outcome.is_ok() { to_open } else { to_close };
         for id in unmarked {
             mute::set(id, false, cause, clock::ticks());
         }
         mute::tell();
-        if told.is_ok() {
+        if outcome.is_ok() {
             self.by_id = by_id;
         }
-        told
+        outcome
     }
 
     /// The guards by id, with these changes.

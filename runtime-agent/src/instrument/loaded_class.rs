@@ -7,7 +7,7 @@ use jvmti_bindings::prelude::jni;
 use super::load_hook::LoadHook;
 use super::methods::ClassKey;
 use super::statement_probes;
-use crate::jvm::facts::internal_name;
+use crate::jvm::jvm_properties::internal_name;
 use crate::jvm::loaders::{LoaderId, Loaders};
 
 /// A loaded class.

@@ -1,4 +1,4 @@
-//! What has become of the methods that a pattern names.
+//! The states of the methods that a pattern matches.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashSet};
@@ -157,7 +157,7 @@ impl MethodStates {
             let excluded =
                 excluded.map_or_else(String::new, |why| format!("; such a class is {why}"));
             let nearest = after_nearest(&self.nearest);
-            format!("no class with probes has methods that {pattern} names{nearest}{excluded}")
+            format!("no instrumented class has methods that {pattern} names{nearest}{excluded}")
         })
     }
 

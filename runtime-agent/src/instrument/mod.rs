@@ -6,7 +6,7 @@
 //! park_probes       probes of LockSupport
 //! statement_probes  probes of JDBC drivers
 //! guards            whose calls are turned away: muted, throttled
-//! method_states     what has become of the methods that a pattern names
+//! method_states     the states of the methods that a pattern matches
 //! retransformation  which loaded classes are to be retransformed
 //! class_changes     when each of them may be
 //! change_counts     what became of them
@@ -20,7 +20,7 @@
 //! batch_size        how much fits into a short pause
 //! first_pause       whether the first retransformation would take too long
 //! vm_thread         how long the VM thread, which does all that, had to wait
-//! restore           gives classes their own bytes back
+//! restore           restores classes after a run
 //! stale_classes     classes that still have probes at the next attach
 //! ```
 

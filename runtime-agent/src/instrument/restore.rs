@@ -1,4 +1,4 @@
-//! Gives classes their own bytes back after a run, as far as no loop runs in them.
+//! Restores classes after a run, as far as no loop runs in them.
 //!
 //! The load hook is closed by then, so a class that is retransformed loses its probes. A class that passed the hook
 //! shortly before may be defined later, with probes: the restorer looks for it as long as it waits for others.

@@ -13,7 +13,7 @@ use jvmti_bindings::prelude::{jni, jvmti};
 
 use super::batch_size::BatchSize;
 use super::vm_thread::Stopwatch;
-use crate::jvm::facts::java_major;
+use crate::jvm::jvm_properties::java_major;
 use crate::jvm::pauses::{self, Cause};
 use crate::phase;
 

@@ -20,7 +20,7 @@ use rewriter::{ClassInfo, MethodInfo, Mutf8, Outcome, ProbeId, Rewriter, Selecto
 
 use crate::error::JvmError;
 use crate::instrument::methods::{ClassKey, Methods};
-use crate::jvm::facts::{MOST_REFERENCES, internal_name};
+use crate::jvm::jvm_properties::{MOST_REFERENCES, internal_name};
 use crate::jvm::loaders::{LoaderId, Loaders};
 use crate::jvm::statement_class::{MOST_IDS, Match, StatementClass};
 use crate::stderr::message;
@@ -57,7 +57,7 @@ struct Classes {
     undecided: Vec<(u32, ClassKey, Instant)>,
 }
 
-static ARE_TOO_MANY_TOLD: AtomicBool = AtomicBool::new(false);
+static ARE_TOO_MANY_REPORTED: AtomicBool = AtomicBool::new(false);
 
 fn classes() -> MutexGuard<'static, Classes> {
     CLASSES.lock().unwrap_or_else(PoisonError::into_inner)
@@ -341,7 +341,7 @@ impl Selector for Selection<'_> {
         if self.number.is_none() {
             let is_final = class.access_flags & ACC_FINAL != 0;
             let number = classes().number(self.class, is_final);
-            if number.is_none() && !ARE_TOO_MANY_TOLD.swap(true, Ordering::Relaxed) {
+            if number.is_none() && !ARE_TOO_MANY_REPORTED.swap(true, Ordering::Relaxed) {
                 message!("sql: over {MOST_CLASSES} classes; statements of others are not seen");
             }
             let (number, matching) = number?;

@@ -1,6 +1,6 @@
 //! Long-lived calls of virtual threads, by their shadow stacks.
 //!
-//! The JVM shows the stack of a virtual thread only while it is mounted. The agent knows its measured calls in both
+//! The JVM shows the stack of a virtual thread only while it is mounted. The agent knows its instrumented calls in both
 //! cases. After a stop the agent no longer follows threads, and calls of methods that are muted or throttled leave the
 //! shadow stacks. So the calls of that moment are remembered until their thread ends: it is unknown whether they still
 //! run.

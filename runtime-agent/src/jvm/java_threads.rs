@@ -280,7 +280,7 @@ pub(crate) unsafe fn virtual_number(
 
 /// The number of the virtual thread that the calling thread runs.
 pub(crate) fn current_virtual(jni: &JniEnv) -> Option<JavaThreadId> {
-    if let Some(number) = mounts::running() {
+    if let Some(number) = mounts::current_virtual_thread() {
         return Some(number).filter(|number| !number.is_none());
     }
     let thread = get_jvmti()?.get_current_thread().ok()?;

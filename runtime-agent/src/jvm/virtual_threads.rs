@@ -13,7 +13,7 @@ use jvmti_bindings::prelude::{jni, jvmti};
 use log_format::ids::JavaThreadId;
 
 use crate::error::JvmError;
-use crate::jvm::{java_threads, mounted_lately};
+use crate::jvm::{java_threads, recent_mounts};
 use crate::options::{Pretend, Trick};
 use crate::probe;
 use crate::probe::mounts::{self, Events};
@@ -62,9 +62,9 @@ pub(crate) fn listen(jvmti: &Jvmti, came_late: bool, pretend: &Pretend) {
 const NOT_MEASURED: &str = "calls in virtual threads are not measured, and are counted as lost";
 
 /// Says once if enabled events do not arrive. Agent thread only.
-pub(crate) fn tell_if_missing(was_told: &mut bool) {
-    if !*was_told && mounts::events() == Events::Missing {
-        *was_told = true;
+pub(crate) fn tell_if_missing(was_reported: &mut bool) {
+    if !*was_reported && mounts::events() == Events::Missing {
+        *was_reported = true;
         message!("{NOT_MEASURED}: the JVM does not say when they run");
     }
 }
@@ -153,7 +153,7 @@ unsafe extern "C" fn mounted(_: *mut jvmti::jvmtiEnv, jni: *mut jni::JNIEnv, thr
         if let Some(number) = unsafe { number(jni, thread) } {
             mounts::mount(number);
             // SAFETY: as above.
-            unsafe { mounted_lately::note(jni, thread, number) };
+            unsafe { recent_mounts::note(jni, thread, number) };
         }
     });
 }

@@ -30,7 +30,7 @@ pub(crate) struct InProgress {
     pub java_thread: usize,
     /// The number of the lock's class.
     pub class: ClassNumber,
-    /// The innermost measured call.
+    /// The innermost instrumented call.
     pub method: MethodId,
     pub owner: Owner,
     /// A weak reference to the monitor's object, as an address, or 0: only if the JVM does not say it, as of virtual

@@ -1,5 +1,5 @@
 //! Waits for contended monitors, and parks of threads, as locks of `java.util.concurrent` do it: all are counted, by
-//! class of the lock and measured method; those over the threshold are kept with their stacks.
+//! class of the lock and instrumented method; those over the threshold are kept with their stacks.
 //!
 //! ```text
 //! parks       the probes of LockSupport

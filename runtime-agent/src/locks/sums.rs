@@ -1,4 +1,4 @@
-//! Sums of all waits that have ended, by class of the lock and measured method.
+//! Sums of all waits that have ended, by class of the lock and instrumented method.
 
 use log_format::ids::MethodId;
 use log_format::rows::LockRow;

@@ -191,7 +191,7 @@ pub(crate) fn may_have_owner(class: ClassNumber) -> bool {
     kind(class) != LockKind::Park
 }
 
-/// Whether a wait of this length is kept with its stack. Idle threads of a pool park outside of measured methods.
+/// Whether a wait of this length is kept with its stack. Idle threads of a pool park outside of instrumented methods.
 fn is_kept(wait: &InProgress, ticks: u64) -> bool {
     let is_idle = wait.method == MethodId::NONE && !may_have_owner(wait.class);
     !is_idle && ticks >= THRESHOLD.load(Ordering::Relaxed)

@@ -12,7 +12,7 @@
 //!
 //! Time is CLOCK_MONOTONIC: setting the clock does not affect the budget.
 
-use log_format::names::Hour;
+use log_format::file_names::Hour;
 
 const NS_PER_S: u64 = 1_000_000_000;
 const SLICES_PER_HOUR: u64 = 7_200;
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn totals_take_from_the_records_and_the_hour_is_kept() {
+    fn method_statistics_take_room_from_recorded_calls_and_the_hour_is_kept() {
         let mut budget = budget(100 * MB);
         let share = 100 * MB / SLICES_PER_HOUR;
         for slice in 1..=SLICES_PER_HOUR {
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn an_hour_begins_anew_and_no_limit_is_none() {
+    fn each_hour_has_a_new_budget_and_no_limit_is_none() {
         let mut budget = budget(MB);
         budget.spend(5 * MB);
         assert!(budget.allowance(HOUR_NS).unwrap() < 100);

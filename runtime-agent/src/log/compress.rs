@@ -18,7 +18,7 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use flate2::write::GzEncoder;
 use log_format::compression::Compression;
 use log_format::error::FileError;
-use log_format::names::Part;
+use log_format::file_names::Part;
 use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 
 use crate::log::folder::RunFolder;
@@ -243,7 +243,7 @@ fn compare(
     loop {
         let count = fill(&mut plain, &mut expected)?;
         if fill(&mut decoded, &mut found)? != count || expected.get(..count) != found.get(..count) {
-            return Err(io::Error::other("it would not be the same compressed; it stays as it is"));
+            return Err(io::Error::other("the compressed copy differs; kept uncompressed"));
         }
         if count == 0 {
             return Ok(bytes);
@@ -328,7 +328,7 @@ mod tests {
         write(source, target, Compression::Gzip, &going_on).unwrap();
         fs::write(&plain, [rows(), b"more\n".to_vec()].concat()).unwrap();
         let error = compare(&folder, "t.csv", "other", Compression::Gzip, &going_on);
-        assert!(error.unwrap_err().to_string().contains("stays as it is"));
+        assert!(error.unwrap_err().to_string().contains("kept uncompressed"));
     }
 
     #[test]
@@ -342,7 +342,7 @@ mod tests {
         fs::write(folder.path().join("a.csv.gz.new"), "left behind").unwrap();
         fs::write(folder.path().join("c.csv"), "of another").unwrap();
         let mut background = Background::new(Compression::Gzip);
-        let part = Part { hour: log_format::names::Hour::of_unix_ns(0), number: 1 };
+        let part = Part { hour: log_format::file_names::Hour::of_unix_ns(0), number: 1 };
         background.compress(part, folder.clone(), files.clone());
         background.delete(folder.clone(), files);
         let done = background.done.recv().unwrap();

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, HashSet};
 use std::hash::Hash;
 
+use log_format::file_names::Table;
 use log_format::ids::{FrameId, MethodId, SampledStackId, StackId, StatementId, ThreadId};
-use log_format::names::Table;
 use log_format::rows::{
     CallRow, FrameRow, MethodRow, Row, SampledStackRow, StackRow, StatementRow, TaskCallRow,
     TaskRequestRow, ThreadRow,

@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use log_format::names::Part;
+use log_format::file_names::Part;
 
 /// The limits that the options set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -79,7 +79,7 @@ impl Retention {
 
 #[cfg(test)]
 mod tests {
-    use log_format::names::Hour;
+    use log_format::file_names::Hour;
 
     use super::*;
 

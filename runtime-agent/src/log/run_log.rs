@@ -14,8 +14,8 @@ use std::sync::Arc;
 
 use log_format::compression::Compression;
 use log_format::error::FileError;
+use log_format::file_names::{Hour, Part, RUN_JSON, Table, run_name};
 use log_format::ids::{MethodId, ThreadId};
-use log_format::names::{Hour, Part, RUN_JSON, Table, run_name};
 use log_format::rows::{
     CallRow, CounterRow, EventRow, ExceptionRow, LockRow, Row, SqlRow, StatsRow, TaskCallRow,
     TaskRequestRow,

@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_up_is_counted_and_the_header_stays() {
+    fn dropped_rows_are_counted_and_the_header_stays() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("stacks.csv");
         let mut file = file_with(0..2_000_000);

@@ -35,14 +35,15 @@ pub(crate) use self::log_limits::megabytes_text;
 use self::option_table::OPTIONS;
 pub use self::self_tests::{Pretend, ProbeChoice, Trick};
 use self::setting::Setting;
+use self::values::Given;
 pub use self::values::{
     ControlOptions, DEFAULT_PORT, ExceptionOptions, LogOptions, Options, PortAccess,
     RecordingOptions, SamplingOptions, TestOptions, parse_every, parse_threshold,
 };
-use self::values::{Given, one_line};
 pub(crate) use self::values::{thresholds_text, traces_text};
 use crate::error;
 use crate::stderr::message;
+use log_format::writer::one_line;
 
 /// Read like an option string, for deployments where no start script can be changed.
 pub const ENVIRONMENT: &str = "TPROFILER_OPTS";

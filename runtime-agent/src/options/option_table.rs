@@ -206,7 +206,7 @@ pub const OPTIONS: &[OptionDef] = &[
     OptionDef {
         key: "wall",
         default: Some("100ms"),
-        help: "With cpu: look so often where threads wait, from 50ms to 1m",
+        help: "With cpu: sample waiting threads this often, from 50ms to 1m",
         set: |options, value, _| {
             let why = "is neither off nor from 50ms to 1m, like 100ms";
             options.sampling.wall = off_or_within("wall", value, &WALL_INTERVALS, why)?;
@@ -228,7 +228,7 @@ pub const OPTIONS: &[OptionDef] = &[
     OptionDef {
         key: "parks",
         default: Some("on"),
-        help: "with lock, waits for java.util.concurrent are counted too; or off",
+        help: "With lock: count waits for java.util.concurrent too",
         set: |options, value, _| {
             options.sampling.parks = switch("parks", value)?;
             Ok(())
@@ -249,7 +249,7 @@ pub const OPTIONS: &[OptionDef] = &[
     OptionDef {
         key: "sql_literals",
         default: Some("off"),
-        help: "with sql, recorded statements have their literals, which may be secrets; or on",
+        help: "on: recorded SQL statements keep their literals, which may be secrets",
         set: |options, value, _| {
             options.sampling.sql_literals = switch("sql_literals", value)?;
             Ok(())
@@ -259,7 +259,7 @@ pub const OPTIONS: &[OptionDef] = &[
     OptionDef {
         key: "alloc",
         default: Some("off"),
-        help: "With cpu: sample an allocated object in so many bytes, from 1k to 1g, like 512k",
+        help: "With cpu: sample one allocated object per this many bytes, from 1k to 1g, like 512k",
         set: |options, value, _| {
             options.sampling.alloc = parse_alloc(value)?;
             Ok(())
@@ -269,7 +269,7 @@ pub const OPTIONS: &[OptionDef] = &[
     OptionDef {
         key: "trace",
         default: Some("off"),
-        help: "With cpu: take the stack of one in so many calls, like com.shop.Order.pay:100",
+        help: "With cpu: take the stack of one in N calls, as in com.shop.Order.pay:100",
         set: |options, value, _| {
             if value == "off" {
                 options.recording.traces.clear();

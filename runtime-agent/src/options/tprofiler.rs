@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use log_format::error::BadValue;
 use log_format::units::{as_ns, duration_text};
-use log_format::writer::is_unprintable;
+use log_format::writer::one_line;
 
 use super::option_table::WALL_INTERVALS;
 use super::properties::{self, Entry};
@@ -87,7 +87,7 @@ impl Reader<'_> {
             for name in unknown.split_off(before) {
                 self.warn(
                     entry,
-                    &format!("there is no ${{{}}}; it stays as it is", one_line(&name)),
+                    &format!("unknown variable ${{{}}}; not replaced", one_line(&name)),
                 );
                 unknown.push(name);
             }
@@ -236,11 +236,6 @@ fn is_known(key: &str) -> bool {
     LOG_FILES.contains(&key) || OTHERS.contains(&key)
 }
 
-/// A value for a message, in one line.
-fn one_line(text: &str) -> String {
-    text.replace(is_unprintable, "?")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -338,7 +333,7 @@ excludePackageStartsWith = com.shop.util;
         assert_eq!(
             warnings,
             [
-                "p.properties:1: colour: there is no ${none}; it stays as it is",
+                "p.properties:1: colour: unknown variable ${none}; not replaced",
                 "p.properties:4: methodFilePath: all logs go to /a, as logFilePath says",
                 "p.properties:1: colour: is no key of TProfiler's; it has no meaning here",
                 "p.properties:2: debugMode: 'yes' is neither true nor false; false is taken",

@@ -8,8 +8,8 @@ use log_format::error::BadValue;
 use log_format::pattern::Pattern;
 use log_format::units::{self, parse_duration};
 
-use super::values::one_line;
 use crate::options::filters::Annotation;
+use log_format::writer::one_line;
 
 pub(super) fn wrong<T>(key: &str, value: &str, why: &'static str) -> Result<T, BadValue> {
     Err(BadValue::new(one_line(value), why).of(key))

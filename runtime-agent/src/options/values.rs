@@ -8,7 +8,7 @@ use log_format::compression::Compression;
 use log_format::error::BadValue;
 use log_format::pattern::Pattern;
 use log_format::units::{self, parse_duration};
-use log_format::writer::is_unprintable;
+use log_format::writer::one_line;
 
 use super::cpu_share::CpuShare;
 use super::engine::Engine;
@@ -307,9 +307,4 @@ pub fn parse_trace(value: &str) -> Result<(Pattern, u64), BadValue> {
             Err(BadValue::new(one_line(value), reason).of("trace"))
         }
     }
-}
-
-/// A value for a message, in one line.
-pub(super) fn one_line(text: &str) -> String {
-    text.replace(is_unprintable, "?")
 }

@@ -4,7 +4,7 @@
 //! come too seldom to say it of each method. With all methods measured, samples said 24.4 ns a call of H2 and 22.9 of
 //! Lucene, and their throughput 29.8 and 22.9.
 
-use super::period::{Period, as_f64};
+use super::period_cost::{Period, as_f64};
 use crate::drain::run_sums::SampledProbes;
 
 /// Before samples say it. H2 and Lucene with all methods measured: 75 to 95 ns where the loop says 25.

@@ -260,7 +260,7 @@ impl OverheadController {
         match self.discard(stale.iter().chain(&throttled), true, parts) {
             Ok(()) => self.has_cleaned |= cleans,
             Err(error) => {
-                message!("{error}; throttled methods are slower than they could be");
+                message!("{error}; throttled methods keep their guard, which costs time");
                 self.overhead.set_compiled_out(&throttled, false);
             }
         }

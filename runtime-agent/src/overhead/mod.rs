@@ -13,7 +13,7 @@
 mod calibration;
 mod call_cost;
 pub(crate) mod controller;
-mod period;
+mod period_cost;
 mod return_to_budget;
 mod start_up;
 #[cfg(test)]
@@ -25,8 +25,8 @@ use std::collections::HashMap;
 use log_format::ids::MethodId;
 
 pub(crate) use self::call_cost::CallCost;
-pub(crate) use self::period::Period;
-use self::period::{Cost, LEAST_CPU, as_f64, sum_ns};
+pub(crate) use self::period_cost::Period;
+use self::period_cost::{Cost, LEAST_CPU, as_f64, sum_ns};
 use self::start_up::StartUp;
 use self::waves::Waves;
 use crate::drain::events::Throttling;
@@ -231,7 +231,7 @@ impl Overhead {
         throttled
     }
 
-    /// Finds what the profiler cost in a period. Returns what the probes of each measured method cost.
+    /// Finds what the profiler cost in a period. Returns what the probes of each instrumented method cost.
     fn measure(&mut self, period: &Period) -> Vec<Cost> {
         let measured = period.methods.iter().filter(|(id, _)| !self.throttled.contains_key(*id));
         let measured: Vec<(&MethodId, &Recent)> = measured.collect();

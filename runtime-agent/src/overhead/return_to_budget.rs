@@ -3,7 +3,7 @@
 
 use log_format::ids::MethodId;
 
-use super::period::{SECOND_NS, as_f64};
+use super::period_cost::{SECOND_NS, as_f64};
 use super::{NEEDED, Overhead, Throttled};
 use crate::drain::method_waits::Waits;
 

@@ -2,7 +2,7 @@
 //! so methods that are within the budget now would overrun it again and again. Until its first wave of throttling is
 //! over, more is throttled at once, and compiled out earlier. [`super`] has the steady state.
 
-use super::period::SECOND_NS;
+use super::period_cost::SECOND_NS;
 
 /// Share of the budget that stays in use in the first wave: a twentieth of what stays in use later.
 pub(super) const TARGET: f64 = 0.025;

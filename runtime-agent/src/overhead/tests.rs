@@ -7,7 +7,7 @@ use crate::drain::method_waits::Waits;
 use crate::drain::run_sums::SampledProbes;
 use crate::sys::run_delay::Delay;
 
-const S: u64 = period::SECOND_NS;
+const S: u64 = period_cost::SECOND_NS;
 const NONE: [u32; 0] = [];
 
 /// The numbers of these ids.
@@ -19,7 +19,7 @@ fn ids(numbers: &[u32]) -> Vec<MethodId> {
     numbers.iter().copied().map(MethodId::new).collect()
 }
 
-/// A program that calls each measured method at a fixed rate. Methods have plain numbers here.
+/// A program that calls each instrumented method at a fixed rate. Methods have plain numbers here.
 struct Program {
     overhead: Overhead,
     now_ns: u64,

@@ -10,7 +10,7 @@
 //! A compiled-out method stays throttled: measuring it again would need another discard. One with a guard comes back
 //! (`return_to_budget`).
 
-use super::period::SECOND_NS;
+use super::period_cost::SECOND_NS;
 use super::start_up::StartUp;
 
 /// A wave has ended when nothing has been throttled for so long, or after the longest time. Of H2, nearly all that ever

@@ -11,9 +11,11 @@ use super::recording::{STATE, guarded, recording_of};
 use super::ring::{Kind, Record};
 use super::stack::{self, Place, ProbeId, ShadowStack};
 use super::thread::{self, OwnThread};
-use super::thrown::Thrown;
+use super::thrown_class::Thrown;
 use super::throws::{self, Left};
-use super::{buckets, kept, mount_events, mute, native_stack, requests, ring, thresholds};
+use super::{
+    buckets, mount_events, mute, native_stack, ring, slowest_calls, task_requests, thresholds,
+};
 use crate::sys::clock;
 
 /// Frames deeper than this have no call path: their recorded calls say that it was too deep.
@@ -361,12 +363,12 @@ fn record_if_slow(own: OwnThread<'_>, index: u32, exit: Exit, total_ticks: u64) 
     let is_slow = total_ticks >= thresholds::ticks_of(method);
     // Slower than any in the log, and than any of this thread since the agent thread last read.
     let is_slowest = is_slow
-        && kept::is_slower_by_ticks(method, total_ticks)
+        && slowest_calls::is_slower_by_ticks(method, total_ticks)
         && own.totals_of(frame).is_longest(total_ticks);
     let is_recorded = is_slowest || (is_slow && total_ticks >= thresholds::raised_to_ticks());
     // Deeper calls have no call path.
     let deepest = index.min(MAX_PATH_DEPTH - 1);
-    let request = requests::request_of(own.stack(), (index, deepest), total_ticks);
+    let request = task_requests::request_of(own.stack(), (index, deepest), total_ticks);
     if is_recorded || request.is_some() {
         record(own, index, exit, total_ticks, Why { is_recorded, is_slowest, request });
     }
@@ -394,27 +396,28 @@ fn make_room(own: OwnThread<'_>, index: u32, total_ticks: u64, entries: u64, why
     // A call that finds no room must not stand in the way of later ones, so it is noted last.
     (is_request || why.is_slowest)
         && makes_room(ring::CAPACITY)
-        && (is_request || kept::may_use_reserve(own.stack().frame(index).method(), total_ticks))
+        && (is_request
+            || slowest_calls::may_use_reserve(own.stack().frame(index).method(), total_ticks))
 }
 
 /// Puts a call into the ring, after the frames of its call path that the agent thread does not know yet.
 fn record(own: OwnThread<'_>, index: u32, exit: Exit, total_ticks: u64, why: Why) {
     let stack = own.stack();
-    let mut untold = index + 1;
+    let mut unwritten = index + 1;
     if index < MAX_PATH_DEPTH {
-        while untold > 0 && !stack.frame(untold - 1).is_told() {
-            untold -= 1;
+        while unwritten > 0 && !stack.frame(unwritten - 1).is_written() {
+            unwritten -= 1;
         }
     }
-    if !make_room(own, index, total_ticks, u64::from(index + 1 - untold) + 4, why) {
+    if !make_room(own, index, total_ticks, u64::from(index + 1 - unwritten) + 4, why) {
         match why.request {
             Some(_) => own.ring().count_drop_in_request(),
             None => own.ring().count_drop(),
         }
         return;
     }
-    if !own.is_runs_told() {
-        own.set_runs_told();
+    if !own.has_written_runs() {
+        own.set_runs_written();
         if !own.runs().is_none()
             && let Some(note) = NOTE_NAME.get()
         {
@@ -422,9 +425,9 @@ fn record(own: OwnThread<'_>, index: u32, exit: Exit, total_ticks: u64, why: Why
         }
         own.ring().push(Record::of_number(Kind::Runs, own.runs().get()));
     }
-    for depth in untold..=index {
+    for depth in unwritten..=index {
         let frame = stack.frame(depth);
-        frame.set_told();
+        frame.set_written();
         own.ring().push(Record {
             kind: Kind::Frame,
             depth: depth_of(depth),

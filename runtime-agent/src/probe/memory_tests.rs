@@ -129,7 +129,7 @@ fn a_recording_after_one_without_memory_for_frames_is_plain() {
 }
 
 #[test]
-fn without_memory_for_totals_or_records_calls_and_records_are_counted_as_lost() {
+fn without_memory_calls_and_recorded_calls_are_counted_as_lost() {
     let _turn = turn();
     record_on_thread(0, || {
         start(1, no_java);

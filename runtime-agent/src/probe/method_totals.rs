@@ -24,7 +24,7 @@ use log_format::ids::MethodId;
 
 use super::buckets::KEPT_BUCKETS;
 use super::own::Own;
-use super::thrown::ClassHash;
+use super::thrown_class::ClassHash;
 
 /// Statistics of one method in one thread. What each call changes is in the first cache line.
 #[repr(C, align(64))]
@@ -39,7 +39,7 @@ pub(crate) struct MethodTotals {
     entered: Cell<u64>,
     ended: AtomicU64,
     throws: AtomicU32,
-    /// Throws whose exception came out of no other measured call.
+    /// Throws whose exception came out of no other instrumented call.
     began: AtomicU32,
     total_ticks: AtomicU64,
     self_ticks: AtomicU64,
@@ -154,7 +154,7 @@ impl Own<'_, MethodTotals> {
         self.method == 0
     }
 
-    /// Counts an exception that began to leave measured calls in this method. The caller counts the throw next.
+    /// Counts an exception that began to leave instrumented calls in this method. The caller counts the throw next.
     #[inline]
     pub(super) fn add_began(self) {
         add_one(&self.began);
@@ -207,7 +207,7 @@ pub(crate) struct EndedCall {
 pub(crate) struct Added {
     pub calls: u64,
     pub throws: u64,
-    /// Of them, those whose exception came out of no other measured call, and the class for which all count.
+    /// Of them, those whose exception came out of no other instrumented call, and the class for which all count.
     pub began: u64,
     pub class: ClassHash,
     pub total_ticks: u64,

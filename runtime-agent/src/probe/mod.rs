@@ -5,8 +5,7 @@
 //! kernel, and from the allocator only to enter a thread into the list at its first call. After that, a probe neither
 //! allocates, waits nor calls the JVM, with two exceptions: a recorded outermost call asks for the thread's environment
 //! (`allocated`), and once for each mount with a recorded call, it asks for the name of a virtual thread and enters it
-//! into a sharded map. Without memory a call
-//! is counted as lost, or without its times, and the service continues.
+//! into a sharded map. Without memory, a call is counted as lost or without its times, and the service goes on.
 //!
 //! Normally the newest frame is the one that ends. If it is not, an exception left the frames above it behind, such as
 //! the frame of a constructor's `super(...)`, whose exceptions cannot be caught. Those frames are counted as calls that
@@ -19,9 +18,8 @@
 
 pub(crate) mod allocated;
 pub(crate) mod buckets;
-pub(crate) mod kept;
-#[cfg(test)]
-mod kept_tests;
+mod current_virtual_thread;
+mod endpoint_search;
 mod leave;
 pub(crate) mod lost_calls;
 #[cfg(test)]
@@ -29,7 +27,6 @@ mod memory_tests;
 pub(crate) mod method_totals;
 pub(crate) mod modified_utf8;
 mod mount_events;
-mod mounted;
 pub(crate) mod mounts;
 pub(crate) mod mute;
 #[cfg(test)]
@@ -38,19 +35,21 @@ mod native_stack;
 pub(crate) mod open_frames;
 pub(crate) mod own;
 mod recording;
-pub(crate) mod requests;
 pub(crate) mod ring;
 mod save_frames;
-pub(crate) mod saved;
-mod searched;
+pub(crate) mod saved_frames;
+pub(crate) mod slowest_calls;
+#[cfg(test)]
+mod slowest_calls_tests;
 pub(crate) mod stack;
+pub(crate) mod task_requests;
 #[cfg(test)]
 pub(crate) mod tests;
 pub(crate) mod thread;
 mod thread_ref;
 mod thread_word;
 mod thresholds;
-pub(crate) mod thrown;
+pub(crate) mod thrown_class;
 pub(crate) mod throws;
 #[cfg(test)]
 mod throws_tests;
@@ -75,7 +74,7 @@ pub(crate) use self::thresholds::{
     assign as assign_threshold, forget_thresholds, lowest_threshold_ns, raise_thresholds,
     renew_ticks, set_least_in_requests_ns, set_numbered_ns, set_threshold_ns, threshold_ns_of,
 };
-pub(crate) use self::thrown::{ClassHash, Thrown};
+pub(crate) use self::thrown_class::{ClassHash, Thrown};
 pub(crate) use self::throws::Left;
 use crate::sys::clock::{self, ClockChoice};
 

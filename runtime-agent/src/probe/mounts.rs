@@ -5,11 +5,11 @@
 //! they are copied in. Method statistics are the carrier's: they know how many of its frames are of a method.
 //! Meanwhile, the carrier's own frames are set aside.
 
+use super::current_virtual_thread::{mounted, set_mounted};
 pub(crate) use super::mount_events::{Events, begin, events};
-use super::mounted::{mounted, set_mounted};
 use super::recording::{guarded, recording};
 use super::save_frames;
-use super::saved::SavedStack;
+use super::saved_frames::SavedStack;
 use super::thread::{self, OwnThread};
 use super::{lost_calls, mount_events};
 use log_format::ids::JavaThreadId;
@@ -35,7 +35,7 @@ pub(crate) fn are_virtual_threads_here(is_virtual: bool) -> bool {
 }
 
 /// The number of the virtual thread that the calling thread runs, or 0; `None` if the JVM must be asked.
-pub(crate) fn running() -> Option<JavaThreadId> {
+pub(crate) fn current_virtual_thread() -> Option<JavaThreadId> {
     if events() == Events::NotNeeded {
         return Some(JavaThreadId::NONE);
     }

@@ -42,9 +42,9 @@ fn a_call_in_progress_is_dropped_and_the_rest_is_exact() {
         assert_eq!([1, 81, 3, 4].map(counts), [(1, 0), (0, 0), (1, 0), (1, 0)]);
         assert_eq!(unseen(), 0);
         // The call path does not include the muted method.
-        let told = records().into_iter().filter(|r| r.kind == Kind::Frame);
+        let found = records().into_iter().filter(|r| r.kind == Kind::Frame);
         assert_eq!(
-            told.map(|r| (r.depth, r.method.get())).collect::<Vec<_>>(),
+            found.map(|r| (r.depth, r.method.get())).collect::<Vec<_>>(),
             [(0, 1), (1, 3), (2, 4)]
         );
         set(81, false);

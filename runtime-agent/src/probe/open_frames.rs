@@ -6,7 +6,7 @@
 use log_format::ids::MethodId;
 
 use super::mute;
-use super::saved::{SavedFrame, SavedStack};
+use super::saved_frames::{SavedFrame, SavedStack};
 use super::stack::Frame;
 use super::thread::ProbeThread;
 

@@ -81,7 +81,7 @@ pub(crate) enum Kind {
 /// A power of two. Each level of the stack records at most one call per threshold; the agent thread drains 20 times a
 /// second.
 pub(super) const CAPACITY: u64 = 4096;
-/// Entries kept for calls that are the slowest of their method by far (see `kept`).
+/// Entries kept for calls that are the slowest of their method by far (see `slowest_calls`).
 pub(super) const RESERVED: u64 = CAPACITY / 4;
 /// Entries of a memory page. The reader returns slots a page at a time.
 const PAGE_SLOTS: u64 = (PAGE / size_of::<Record>()) as u64;
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_come_with_records_and_go_when_they_are_read() {
+    fn pages_come_with_entries_and_go_when_they_are_read() {
         let (ring, account) = (Ring::new(), Account::new());
         let pages = || account.bytes() / page_size();
         let push = |count: u64| {
@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn steady_records_ask_for_no_memory() {
+    fn steady_entries_ask_for_no_memory() {
         let (ring, account) = (Ring::new(), Account::new());
         let record_page = || {
             for n in 0..PAGE_SLOTS {

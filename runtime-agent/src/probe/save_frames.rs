@@ -3,7 +3,7 @@
 
 use super::lost_calls;
 use super::native_stack;
-use super::saved::{SavedFrame, SavedStack};
+use super::saved_frames::{SavedFrame, SavedStack};
 use super::thread::OwnThread;
 
 /// Takes all frames off the thread's stack. `None` if there are none, or no memory.

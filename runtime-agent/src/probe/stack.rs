@@ -25,9 +25,9 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use rewriter::probe::BEFORE_INIT;
 
 use super::allocated::Noted;
+use super::endpoint_search::Searched;
 use super::method_totals::MethodTotals;
 use super::own::Own;
-use super::searched::Searched;
 use log_format::ids::MethodId;
 
 use crate::sys::mapped_memory::{self, MappedMemory};
@@ -58,12 +58,12 @@ pub(crate) struct Frame {
     /// Time in instrumented callees that have ended.
     callee_ticks: AtomicU64,
     /// Low half: the current probe id of the call. High half, for the thread itself: where the call is on its native
-    /// stack, encoded by [`place`], and in the last bit whether the agent thread knows this frame; see
+    /// stack, encoded by [`place`], and in the last bit whether this frame is written to the ring; see
     /// `ring::Kind::Frame`.
     id_and_place: AtomicU64,
 }
 
-const TOLD: u32 = 1;
+const WRITTEN: u32 = 1;
 
 const fn id_and_place(probe_id: ProbeId, place: u32) -> u64 {
     (place as u64) << 32 | probe_id.0 as u64
@@ -72,7 +72,7 @@ const fn id_and_place(probe_id: ProbeId, place: u32) -> u64 {
 /// An address in units of eight bytes. The last bit is free, because stacks are aligned to sixteen bytes.
 #[allow(clippy::cast_possible_truncation)]
 const fn place(address: usize) -> u32 {
-    (address >> 3) as u32 & !TOLD
+    (address >> 3) as u32 & !WRITTEN
 }
 
 const _: () = assert!(size_of::<Frame>() == 32);
@@ -155,7 +155,7 @@ impl<'t> Own<'t, Frame> {
         self.start_ticks.store(from.start_ticks(), Ordering::Relaxed);
     }
 
-    fn place_and_told(self) -> u32 {
+    fn place_and_written(self) -> u32 {
         (self.id_and_place.load(Ordering::Relaxed) >> 32) as u32
     }
 
@@ -163,7 +163,7 @@ impl<'t> Own<'t, Frame> {
     #[inline]
     pub(super) fn set_initialized(self) {
         self.id_and_place.store(
-            id_and_place(self.probe_id().initialized(), self.place_and_told()),
+            id_and_place(self.probe_id().initialized(), self.place_and_written()),
             Ordering::Relaxed,
         );
     }
@@ -181,7 +181,7 @@ impl<'t> Own<'t, Frame> {
 
     /// Stacks are smaller than 16 GiB, so 32 bits suffice.
     fn distance_below(self, address: usize) -> i32 {
-        place(address).wrapping_sub(self.place_and_told() & !TOLD).cast_signed()
+        place(address).wrapping_sub(self.place_and_written() & !WRITTEN).cast_signed()
     }
 
     #[inline]
@@ -196,14 +196,14 @@ impl<'t> Own<'t, Frame> {
         unsafe { self.totals.load(Ordering::Relaxed).as_ref().map(|totals| Own::new(totals)) }
     }
 
-    /// Whether the agent thread knows this frame.
-    pub(super) fn is_told(self) -> bool {
-        self.place_and_told() & TOLD != 0
+    /// Whether a record of this frame is in the ring.
+    pub(super) fn is_written(self) -> bool {
+        self.place_and_written() & WRITTEN != 0
     }
 
-    pub(super) fn set_told(self) {
-        let told = id_and_place(self.probe_id(), self.place_and_told() | TOLD);
-        self.id_and_place.store(told, Ordering::Relaxed);
+    pub(super) fn set_written(self) {
+        let written = id_and_place(self.probe_id(), self.place_and_written() | WRITTEN);
+        self.id_and_place.store(written, Ordering::Relaxed);
     }
 }
 
@@ -495,8 +495,8 @@ impl<'t> Own<'t, ShadowStack> {
     pub(super) fn move_frame(self, from: u32, to: u32) {
         let (from, to) = (self.frame(from), self.frame(to));
         to.copy(from);
-        let untold = id_and_place(from.probe_id(), from.place_and_told() & !TOLD);
-        to.id_and_place.store(untold, Ordering::Relaxed);
+        let unwritten = id_and_place(from.probe_id(), from.place_and_written() & !WRITTEN);
+        to.id_and_place.store(unwritten, Ordering::Relaxed);
         // It was noted for another call.
         self.forget_allocated();
     }

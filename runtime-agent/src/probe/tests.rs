@@ -192,7 +192,7 @@ fn a_method_may_have_a_threshold_of_its_own() {
 }
 
 #[test]
-fn a_probe_waits_for_nobody() {
+fn a_probe_never_waits() {
     let _turn = turn();
     set_threshold_ns(0);
     assert!(begin_recording());
@@ -269,7 +269,7 @@ fn calls_nest_and_times_add_up() {
     });
     assert_eq!((outer.calls, outer.throws, inner.calls, inner.throws), (1, 0, 2, 1));
     assert_eq!(outer.total_ticks, outer.self_ticks + inner.total_ticks);
-    let told: Vec<_> = records.iter().map(|r| (r.kind, r.depth, r.method.get())).collect();
+    let found: Vec<_> = records.iter().map(|r| (r.kind, r.depth, r.method.get())).collect();
     let expected = [
         (Kind::Frame, 0, 1),
         (Kind::Frame, 1, 2),
@@ -278,7 +278,7 @@ fn calls_nest_and_times_add_up() {
         (Kind::Throw, 1, 2),
         (Kind::Return, 0, 1),
     ];
-    assert_eq!(told, expected);
+    assert_eq!(found, expected);
 }
 
 #[test]
@@ -381,7 +381,7 @@ fn a_constructor_that_failed_is_not_taken_for_another() {
 }
 
 #[test]
-fn failed_constructors_that_nobody_sees_do_not_pile_up() {
+fn failed_constructors_without_a_caller_do_not_pile_up() {
     let _turn = turn();
     let (count, self_ticks, total_ticks) = record_on_thread(u64::MAX, || {
         let top = usize::MAX / 2;
@@ -538,7 +538,7 @@ fn a_new_recording_begins_with_an_empty_stack() {
 /// The agent may be detached while a thread is in a probe. The probe then finds zeros, and nobody reads what it writes.
 /// After the next attach the thread begins with new data.
 #[test]
-fn a_thread_outlives_the_detach_and_begins_anew() {
+fn a_thread_outlives_the_detach_and_starts_over() {
     let _turn = turn();
     record_on_thread(0, || {
         for method in 1..1_000 {

@@ -39,12 +39,12 @@ use super::modified_utf8::cut;
 use super::own::Own;
 use super::recording::attachment;
 use super::ring::{Record, Ring, RingReader};
-use super::saved::SavedStack;
+use super::saved_frames::SavedStack;
 use super::stack::{Frame, ShadowStack};
 pub(crate) use super::thread_ref::ThreadRef;
-use super::thrown::{LastThrown, Thrown};
+use super::thrown_class::{LastThrown, Thrown};
 use super::totals::ThreadTotals;
-use super::{lost_calls, mounted, native_stack, recording, thread_word, traced};
+use super::{current_virtual_thread, lost_calls, native_stack, recording, thread_word, traced};
 use log_format::ids::{JavaThreadId, MethodId, OsThreadId};
 
 use crate::sys::memory::Account;
@@ -66,7 +66,7 @@ pub struct ProbeThread {
     /// The number of the virtual thread that it runs, or 0.
     runs: AtomicU64,
     /// Whether the agent thread knows which virtual thread it runs.
-    is_runs_told: Cell<bool>,
+    has_written_runs: Cell<bool>,
     /// Its own frames while it runs a virtual thread.
     aside: Cell<Option<SavedStack>>,
     /// The kernel's thread id.
@@ -133,7 +133,7 @@ pub(crate) fn os_id() -> OsThreadId {
 
 impl ProbeThread {
     pub(super) fn new(stack: ShadowStack, totals: ThreadTotals, account: Account) -> Self {
-        let runs = mounted::mounted();
+        let runs = current_virtual_thread::mounted();
         Self {
             attachment: attachment(),
             stack,
@@ -144,7 +144,7 @@ impl ProbeThread {
             unseen_ends: AtomicU64::new(0),
             runs: AtomicU64::new(runs.get()),
             // Without an entry, the agent thread assumes that it runs none.
-            is_runs_told: Cell::new(runs.is_none()),
+            has_written_runs: Cell::new(runs.is_none()),
             aside: Cell::new(None),
             os_id: os_id(),
             java_id: AtomicU64::new(0),
@@ -251,7 +251,7 @@ impl<'t> OwnThread<'t> {
 
     pub(super) fn set_runs(self, number: JavaThreadId) {
         self.runs.store(number.get(), Ordering::Release);
-        self.is_runs_told.set(false);
+        self.has_written_runs.set(false);
     }
 
     /// Whether it runs virtual threads.
@@ -264,12 +264,12 @@ impl<'t> OwnThread<'t> {
     }
 
     /// Whether the agent thread knows which virtual thread it runs.
-    pub(super) fn is_runs_told(self) -> bool {
-        self.is_runs_told.get()
+    pub(super) fn has_written_runs(self) -> bool {
+        self.has_written_runs.get()
     }
 
-    pub(super) fn set_runs_told(self) {
-        self.is_runs_told.set(true);
+    pub(super) fn set_runs_written(self) {
+        self.has_written_runs.set(true);
     }
 
     /// Sets its own frames aside while it runs a virtual thread.

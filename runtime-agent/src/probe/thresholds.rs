@@ -6,7 +6,7 @@
 
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
-use super::{buckets, requests};
+use super::{buckets, task_requests};
 use log_format::ids::MethodId;
 
 use crate::sys::clock;
@@ -76,7 +76,7 @@ pub(crate) fn set_numbered_ns(number: u8, ns: u64) {
 
 /// Sets from which duration on calls in the requests of a task are recorded; with `u64::MAX`, none are.
 pub(crate) fn set_least_in_requests_ns(ns: u64) {
-    requests::set_least_ns(ns);
+    task_requests::set_least_ns(ns);
     renew_ticks();
 }
 
@@ -96,7 +96,7 @@ pub(crate) fn renew_ticks() {
     buckets::renew();
     let raised_to = clock::ns_to_ticks(RAISED_TO_NS.load(Ordering::Relaxed));
     RAISED_TO_TICKS.store(raised_to, Ordering::Relaxed);
-    let mut lowest = requests::renew_least_ticks();
+    let mut lowest = task_requests::renew_least_ticks();
     for (ns, ticks) in OWN_NS.iter().zip(&OWN_TICKS) {
         let own = clock::ns_to_ticks(ns.load(Ordering::Relaxed));
         ticks.store(own, Ordering::Relaxed);
@@ -120,7 +120,7 @@ pub(crate) fn assign(method: MethodId, number: u8) {
 /// Removes all thresholds, as at the start.
 pub(crate) fn forget_thresholds() {
     RAISED_TO_NS.store(0, Ordering::Relaxed);
-    requests::set_least_ns(u64::MAX);
+    task_requests::set_least_ns(u64::MAX);
     for ns in &OWN_NS {
         ns.store(u64::MAX, Ordering::Relaxed);
     }

@@ -10,7 +10,7 @@ use super::method_totals::MethodTotals;
 use super::own::Own;
 use super::stack::ProbeId;
 use super::thread::OwnThread;
-use super::thrown::{ClassHash, Thrown};
+use super::thrown_class::{ClassHash, Thrown};
 use log_format::ids::MethodId;
 
 use crate::sys::memory::sharded::Sharded;
@@ -21,7 +21,7 @@ use crate::sys::memory::sharded::Sharded;
 pub(crate) struct Left {
     pub probe_id: ProbeId,
     pub class: ClassHash,
-    /// Whether the exception came out of no other measured call.
+    /// Whether the exception came out of no other instrumented call.
     pub began: bool,
 }
 
@@ -81,7 +81,7 @@ fn correct(method: MethodId, from: ClassHash, to: Option<ClassHash>, began: bool
     }
 }
 
-/// Notes the exception that leaves a call of this method now; `true` if it came out of no other measured call.
+/// Notes the exception that leaves a call of this method now; `true` if it came out of no other instrumented call.
 #[inline(always)]
 pub(super) fn note_thrown(
     own: OwnThread<'_>,

@@ -28,7 +28,7 @@ impl ThreadData {
 }
 
 #[test]
-fn thousands_of_methods_keep_their_own_totals() {
+fn thousands_of_methods_keep_their_own_statistics() {
     let totals = ThreadData::new();
     // Ids far apart collide in the table; consecutive ids fill chunks.
     let ids = || (1..5_000u32).chain((1..2_000).map(|i| i * 65_536));

@@ -2,7 +2,7 @@
 //! measure.
 //!
 //! ```text
-//! engine   what interrupts threads: perf_events, timers, or the process_timer
+//! engine_choice what interrupts threads: perf_events, timers, or the process_timer
 //! signals  installs the handlers
 //! threads  which threads there are, and what interrupts each
 //! rings    where the kernel says what threads do in it
@@ -22,7 +22,7 @@
 
 pub(crate) mod cost;
 pub(crate) mod debug_info;
-pub(crate) mod engine;
+pub(crate) mod engine_choice;
 mod events;
 mod interval;
 mod lock_brake;
@@ -68,9 +68,9 @@ pub(crate) enum NoSamples {
     CheckJni,
     #[error(transparent)]
     NotSaid(#[from] NotSaid),
-    #[error("there is no memory for samples")]
+    #[error("max_memory has no room for CPU samples")]
     NoMemory,
-    #[error("no signal is free")]
+    #[error("no free signal (tried SIGPROF, SIGVTALRM, SIGSTKFLT, SIGPWR)")]
     NoSignal,
     #[error("the program handles {0}, which engine=itimer needs")]
     SignalTaken(&'static str),

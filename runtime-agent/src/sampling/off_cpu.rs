@@ -77,7 +77,7 @@ struct Watched {
     /// Time in which it did not run, while it ran whenever it was looked at.
     pending_ns: u64,
     /// Where it stands has been told, and it has not run since.
-    is_told: bool,
+    is_reported: bool,
     /// What it waits for; `None` if it ran when it was looked at.
     waiting: Option<Waiting>,
     /// The CPU clock and the time when the list was last read, and its share of a processor before that.
@@ -257,7 +257,7 @@ impl<'j> OffCpu<'j> {
 
     /// Says of all threads again where they stand.
     pub(super) fn tell_again(&mut self) {
-        self.threads.iter_mut().for_each(|thread| thread.is_told = false);
+        self.threads.iter_mut().for_each(|thread| thread.is_reported = false);
     }
 
     /// Threads that have ended since the last call.
@@ -306,7 +306,7 @@ impl Watched {
             cpu_ns,
             at_ns,
             pending_ns: 0,
-            is_told: false,
+            is_reported: false,
             waiting: None,
             share_from: (cpu_ns, at_ns),
             cpu_share: 0.0,
@@ -335,7 +335,7 @@ impl Watched {
     fn waits_now(&self, jvmti: &Jvmti, layout: &Layout) -> Option<Waiting> {
         let cpu_ns = || clock::cpu_ns_of_thread(self.os_id);
         let before_ns = cpu_ns();
-        if self.is_told && before_ns == self.cpu_ns {
+        if self.is_reported && before_ns == self.cpu_ns {
             // It has not run since the last look.
             return self.waiting;
         }
@@ -366,14 +366,14 @@ impl Watched {
         let since_ns = now_ns.saturating_sub(self.at_ns).saturating_sub(ran_ns);
         (self.cpu_ns, self.at_ns) = (cpu_ns, now_ns);
         let (os_id, ns) = (self.os_id, since_ns + self.pending_ns);
-        self.is_told &= ran_ns == 0;
+        self.is_reported &= ran_ns == 0;
         self.pending_ns = 0;
-        if self.is_told {
+        if self.is_reported {
             return Some(OffCpuTime { os_id, ns, standing: None });
         }
         let standing = self.standing(jvmti, layout);
-        self.is_told = standing.is_some() && clock::cpu_ns_of_thread(os_id) == cpu_ns;
-        if !self.is_told {
+        self.is_reported = standing.is_some() && clock::cpu_ns_of_thread(os_id) == cpu_ns;
+        if !self.is_reported {
             self.pending_ns = ns;
             self.waiting = None;
             return None;

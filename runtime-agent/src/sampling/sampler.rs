@@ -14,7 +14,7 @@ use sampling_handler::vm_layout::Layout;
 use sampling_handler::walk::Frame;
 
 use super::cost::{self, Cap};
-use super::engine::Chosen;
+use super::engine_choice::Chosen;
 use super::events::Events;
 use super::native::{Function, NativeCode};
 use super::off_cpu::{GoneThread, OffCpu, OffCpuTime};
@@ -115,11 +115,11 @@ pub(crate) struct Sampler<'j> {
     gone: Vec<GoneThread>,
     is_scanned: bool,
     names: ThreadNames,
-    is_refusal_told: bool,
+    is_refusal_reported: bool,
 }
 
 impl<'j> Sampler<'j> {
-    /// A sampler that is off; `None` if the options ask for no samples, and `engine` is what they ask for. Only tests
+    /// A sampler that is off; `None` if the options ask for no samples, and `engine_choice` is what they ask for. Only tests
     /// walk at random, or not at all.
     pub(crate) fn new(
         jvmti: &'j Jvmti,
@@ -166,7 +166,7 @@ impl<'j> Sampler<'j> {
             gone: Vec::new(),
             is_scanned: false,
             names: ThreadNames::default(),
-            is_refusal_told: false,
+            is_refusal_reported: false,
         })
     }
 
@@ -292,7 +292,7 @@ impl<'j> Sampler<'j> {
             match signals::check(signal).and_then(|()| is_ours()) {
                 Ok(()) => self.look_at_threads(),
                 Err(gone) => {
-                    message!("cpu: {gone}; nothing is sampled any more");
+                    message!("cpu: {gone}; sampling stopped");
                     self.end();
                     self.stopped = Some(gone);
                 }
@@ -328,7 +328,7 @@ impl<'j> Sampler<'j> {
         if let Some(needed_ns) = self.cap.needed_interval_ns() {
             self.scan.lengthen_interval(needed_ns);
         }
-        if threads::refused() > 0 && !std::mem::replace(&mut self.is_refusal_told, true) {
+        if threads::refused() > 0 && !std::mem::replace(&mut self.is_refusal_reported, true) {
             message!("cpu: too few timers (ulimit -i): some threads are not sampled");
         }
     }

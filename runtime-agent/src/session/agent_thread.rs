@@ -4,11 +4,11 @@
 //! prepare  define and bind the probe class, make the run's folder, take the control port
 //! begin    open the load hook, retransform loaded classes, begin recording
 //! run      the agent loop: drain, write, answer
-//! detach   end recording, close the load hook, give classes their own bytes back,
+//! detach   end recording, close the load hook, restore classes,
 //!          close files and port, give memory back
 //! restore  for a minute, classes that had long-lived loops
 //! ```
-//! `profile` has `prepare`, `begin` and `detach`.
+//! `run` has `prepare`, `begin` and `detach`.
 //!
 //! `prepare` may hang on a disk. The JVM's start does not wait for it: the waiting thread and this thread both claim
 //! the run, and the first to claim it decides whether it begins.
@@ -40,7 +40,7 @@ use crate::request::{Answer, Found, Reply, Status, answer_after_panic};
 use crate::sampling::sampler;
 use crate::session::active;
 use crate::session::claim::{Arrival, Claim, Claimant, Stage, Started};
-use crate::session::profile::{Profile, stop_events};
+use crate::session::run::{Profile, stop_events};
 use crate::stderr::message;
 
 /// What the agent thread gets when it starts.

@@ -17,7 +17,7 @@ pub(crate) mod agent_thread;
 pub(crate) mod claim;
 pub(crate) mod java_call;
 mod no_classes;
-mod profile;
 mod recording_switch;
+mod run;
 pub(crate) mod run_info;
 mod status;

@@ -9,7 +9,7 @@ use crate::options::retransform::Retransform;
 use crate::stderr::message;
 
 /// When to report it.
-const UNTIL_TOLD: Duration = Duration::from_secs(30);
+const UNTIL_REPORTED: Duration = Duration::from_secs(30);
 
 /// With `retransform=off`.
 const LEFT_ALONE: &str =
@@ -20,7 +20,7 @@ pub(super) struct NoClasses {
     counts: Arc<ClassCounts>,
     reasons: Arc<WhyEmpty>,
     retransform: Retransform,
-    is_told: bool,
+    is_reported: bool,
 }
 
 impl NoClasses {
@@ -29,7 +29,7 @@ impl NoClasses {
         reasons: Arc<WhyEmpty>,
         retransform: Retransform,
     ) -> Self {
-        Self { counts, reasons, retransform, is_told: false }
+        Self { counts, reasons, retransform, is_reported: false }
     }
 
     /// The reasons, a line each; none if a class is instrumented. `postponed` is how many classes are.
@@ -47,9 +47,9 @@ impl NoClasses {
     /// Whether it is time to say which patterns match nothing: once, when the agent thread has been running for long
     /// enough.
     pub(super) fn is_due(&mut self, running: Duration) -> bool {
-        !self.is_told && {
-            self.is_told = running >= UNTIL_TOLD;
-            self.is_told
+        !self.is_reported && {
+            self.is_reported = running >= UNTIL_REPORTED;
+            self.is_reported
         }
     }
 

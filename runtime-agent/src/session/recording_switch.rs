@@ -137,7 +137,7 @@ impl<'j> RecordingSwitch<'j> {
     pub(crate) fn remove_guard(&mut self) {
         self.guard_out = None;
         if let Err(error) = self.probe_class.set_off(self.jni, true) {
-            message!("{error}; probes that are off are slower than they could be");
+            message!("{error}; probes that are off keep their guard, which costs time");
         }
     }
 

@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::jvm::service;
 use crate::log::folder::LogFolder;
 use crate::options::{LogOptions, Options};
-use crate::sampling::engine::Chosen;
+use crate::sampling::engine_choice::Chosen;
 use crate::session::claim::Arrival;
 use crate::sys::clock;
 

@@ -30,7 +30,7 @@ pub(super) struct Call {
     pub hash: u32,
     pub url: UrlId,
     pub text: Text,
-    /// The innermost measured call around the statement, and around what wraps it.
+    /// The innermost instrumented call around the statement, and around what wraps it.
     pub method: MethodId,
     /// When it began, in ticks.
     pub began: u64,

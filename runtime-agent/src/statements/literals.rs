@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn literals_are_left_out() {
+    fn literals_are_omitted() {
         for (text, expected) in [
             ("select 1", "select ?"),
             ("SELECT a1, b_2 FROM t3 WHERE x = -1.5e-3", "SELECT a1, b_2 FROM t3 WHERE x = -?"),
@@ -324,7 +324,7 @@ mod tests {
 
     /// Whether a backslash escapes a quote depends on the database.
     #[test]
-    fn what_may_be_a_literal_is_left_out() {
+    fn what_may_be_a_literal_is_omitted() {
         assert_eq!(plain(r"where a = 'x\' and b = 'secret'"), "where a = ?...");
         assert_eq!(plain(r"where a = 'x\\' and b = 'secret'"), "where a = ?...");
         assert_eq!(plain(r"where a = 'x\n' and b = 'y'"), "where a = ? and b = ?");
@@ -353,7 +353,7 @@ mod tests {
 
     /// Literals with whatever needs care, in all forms, before and behind whatever needs care.
     #[test]
-    fn no_literal_is_left_whatever_is_around_it() {
+    fn no_literal_is_left_in_any_text() {
         let inside = [
             "SECRET",
             "it''s SECRET",

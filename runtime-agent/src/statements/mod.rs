@@ -1,4 +1,4 @@
-//! Statements of JDBC: all are counted, by text without literals and measured method; those over the threshold are kept
+//! Statements of JDBC: all are counted, by text without literals and instrumented method; those over the threshold are kept
 //! with their stacks.
 //!
 //! ```text

@@ -1,4 +1,4 @@
-//! Sums of all executions that have ended, by statement and measured method.
+//! Sums of all executions that have ended, by statement and instrumented method.
 
 use log_format::ids::MethodId;
 use rewriter::probe::OFFLINE;

@@ -5,7 +5,7 @@ use log_format::human;
 /// See the module.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Missing {
-    /// No method that is measured has been the endpoint.
+    /// No instrumented method has been the endpoint.
     pub endpoint: bool,
     /// Recording was off for a time.
     pub was_off: bool,
@@ -33,7 +33,7 @@ impl Missing {
         let text = |is_so: bool, text: &str| is_so.then(|| text.to_owned());
         let some = |count: usize, text: &str| (count > 0).then(|| format!("{count} {text}"));
         let texts = [
-            text(self.endpoint, "the endpoint names no method that is measured"),
+            text(self.endpoint, "the endpoint matches no instrumented method"),
             text(self.was_off, "recording was off for a time"),
             text(self.was_muted, "methods were muted or unmuted"),
             some(*throttled_endpoints, "methods of the endpoint were throttled"),
@@ -73,7 +73,7 @@ mod tests {
         assert_eq!(
             all.texts(),
             [
-                "the endpoint names no method that is measured",
+                "the endpoint matches no instrumented method",
                 "recording was off for a time",
                 "methods were muted or unmuted",
                 "2 methods of the endpoint were throttled",

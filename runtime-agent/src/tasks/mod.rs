@@ -9,7 +9,7 @@ mod order;
 
 use std::collections::HashSet;
 
-use log_format::names::utc_text;
+use log_format::file_names::utc_text;
 use log_format::rows::{TaskRow, TaskState};
 use log_format::units::as_ns;
 

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use analyzer::input::problems::Problems;
 use analyzer::input::runs::{RunInput, discover};
 use analyzer::run::stacks_in_time::{OffCpu, OnCpu, WaitSource, off_cpu, on_cpu};
+use log_format::file_names::Hour;
 use log_format::ids::OsThreadId;
-use log_format::names::Hour;
 
 use super::order::Target;
 use super::switches::Switches;

@@ -30,7 +30,7 @@ pub fn render_diff(
         Format::Text => text::render(comparison, top, out),
         Format::Csv => csv::render(comparison, out),
         Format::Json => json::render(comparison, out),
-        other => Err(io::Error::other(format!("a comparison has no form {other:?}"))),
+        other => Err(io::Error::other(format!("diff has no format {other:?}"))),
     }
 }
 

@@ -111,7 +111,7 @@ mod tests {
     use crate::stats::call_tree::{CallTree, Frame as Called, PathFigures};
 
     #[test]
-    fn what_is_left_out_is_a_frame_of_its_own() {
+    fn omitted_callees_are_a_frame_of_their_own() {
         let mut tree = CallTree::default();
         let method = |id| {
             let id = MethodId::new(id);

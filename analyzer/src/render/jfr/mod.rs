@@ -15,8 +15,8 @@ use std::collections::HashMap;
 use std::io::{self, Write};
 use std::sync::Arc;
 
+use log_format::file_names::Table;
 use log_format::ids::{SampledStackId, ThreadId};
-use log_format::names::Table;
 use log_format::reader::BadRow;
 use log_format::rows::{
     AllocationRow, CallRow, ExceptionExampleRow, LockKind, LockWaitRow, SampleRow,

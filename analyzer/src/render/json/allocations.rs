@@ -1,6 +1,6 @@
 //! Sampled allocations.
 
-use log_format::names::utc_text;
+use log_format::file_names::utc_text;
 use serde::Serialize;
 
 use super::rows::{Key, Name};

@@ -1,6 +1,6 @@
 //! Exceptions that left instrumented methods.
 
-use log_format::names::utc_text;
+use log_format::file_names::utc_text;
 use serde::Serialize;
 
 use super::rows::{Key, Name};

@@ -1,6 +1,6 @@
 //! Waits for locks and other parks.
 
-use log_format::names::utc_text;
+use log_format::file_names::utc_text;
 use serde::Serialize;
 
 use super::rows::{Key, Name};

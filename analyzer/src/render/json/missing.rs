@@ -1,6 +1,6 @@
 //! What is missing from the report, as numbers and rows.
 
-use log_format::names::utc_text;
+use log_format::file_names::utc_text;
 use serde::Serialize;
 
 use crate::report::missing::Missing;
@@ -88,7 +88,8 @@ struct JsonThrottled<'r> {
     from_ns: u64,
     to_ns: Option<u64>,
     times: u64,
-    out_ns: u64,
+    #[serde(rename = "out_ns")]
+    throttled_ns: u64,
     calls_per_s: u64,
     mean_ns: Option<u64>,
 }
@@ -135,7 +136,7 @@ impl<'r> JsonThrottled<'r> {
             from_ns: method.from_ns,
             to_ns: method.to_ns,
             times: method.times,
-            out_ns: method.out_ns,
+            throttled_ns: method.throttled_ns,
             calls_per_s: method.calls_per_s,
             mean_ns: method.mean_ns,
         }

@@ -17,7 +17,7 @@ mod traces;
 
 use std::io::{self, Write};
 
-use log_format::names::utc_text;
+use log_format::file_names::utc_text;
 use serde::{Serialize, Serializer};
 
 use self::allocated_calls::JsonAllocated;

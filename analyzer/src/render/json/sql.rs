@@ -1,6 +1,6 @@
 //! SQL statements and their slowest executions.
 
-use log_format::names::utc_text;
+use log_format::file_names::utc_text;
 use log_format::rows::Exit;
 use serde::Serialize;
 

@@ -536,7 +536,7 @@ mod tests {
             from_ns: 60 * S,
             to_ns: None,
             times: 1,
-            out_ns: 3_600 * S,
+            throttled_ns: 3_600 * S,
             calls_per_s,
             mean_ns: Some(45),
         };
@@ -571,8 +571,8 @@ mod tests {
         }
         let mut bare = out("r", "a.B.c()V", 1);
         bare.method.mean_ns = None;
-        let told = throttled(&[bare], 1, &zone).concat();
-        assert!(told.contains("since 1970-01-01T00:01:00Z (1 call/s); its time"), "{told}");
+        let text = throttled(&[bare], 1, &zone).concat();
+        assert!(text.contains("since 1970-01-01T00:01:00Z (1 call/s); its time"), "{text}");
         assert_eq!(throttled(&[], 1, &zone), [""; 0]);
     }
 

@@ -4,7 +4,7 @@
 use std::io;
 use std::sync::Arc;
 
-use log_format::names::Table;
+use log_format::file_names::Table;
 use thiserror::Error;
 
 use super::missing;

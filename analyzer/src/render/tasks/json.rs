@@ -107,7 +107,7 @@ pub fn list(tasks: &[TaskInRun], out: &mut dyn Write) -> io::Result<()> {
 pub fn task(report: &TaskReport, options: &TaskOptions, out: &mut dyn Write) -> io::Result<()> {
     let throttled = report.throttled.iter().map(|in_run| JsonThrottled {
         method: &in_run.method.name,
-        throttled_ns: in_run.method.out_ns,
+        throttled_ns: in_run.method.throttled_ns,
         calls_per_s: in_run.method.calls_per_s,
         mean_ns: in_run.method.mean_ns,
     });

@@ -3,8 +3,8 @@
 use std::io::{self, Write};
 
 use anstyle::{AnsiColor, Style};
+use log_format::file_names::Hour;
 use log_format::human::{count, duration, plural};
-use log_format::names::Hour;
 use log_format::rows::Exit;
 use log_format::writer::one_line;
 

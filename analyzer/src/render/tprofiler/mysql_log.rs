@@ -36,7 +36,7 @@ const COLUMNS: usize = 6;
 /// # Errors
 /// There is nothing to read, or the file cannot be written.
 pub fn write(options: &Options, folder: &Path) -> Result<Problems, StreamError> {
-    // The report has told the problems of finding the logs.
+    // The report has the problems of finding the logs.
     let (found, _) = select(options, &Arc::default(), &mut Problems::default())?;
     let Selected { runs, selection, .. } = &found;
     let runs: Vec<&RunInput> = runs.iter().filter(|run| has_slow_sql(run)).collect();

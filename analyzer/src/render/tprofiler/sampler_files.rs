@@ -57,7 +57,7 @@ const COUNTED: [&str; 2] = ["com", "org"];
 /// # Errors
 /// There is nothing to read, or a file cannot be written.
 pub fn write(options: &Options, folder: &Path) -> Result<Problems, StreamError> {
-    // The report has told the problems of finding the logs.
+    // The report has the problems of finding the logs.
     let (found, _) = select(options, &Arc::default(), &mut Problems::default())?;
     let Selected { runs, old_logs, selection } = &found;
     let mut problems = Problems::default();

@@ -4,7 +4,7 @@ use log_format::rows::{CounterRow, counter};
 
 use super::Recorder;
 use crate::allocations;
-use crate::drain::counters::row;
+use crate::drain::counter_rows::row;
 use crate::drain::exceptions::ExceptionFigures;
 use crate::log::run_log::Now;
 use crate::probe::lost_calls;

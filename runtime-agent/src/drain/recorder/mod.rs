@@ -7,35 +7,35 @@ mod open_tasks;
 mod sampled_bytes;
 mod sampling;
 mod tasks;
-mod thresholds;
+mod threshold_changes;
 
 use std::collections::HashSet;
 use std::collections::hash_map::{Entry, HashMap};
 use std::sync::Arc;
 
 use log_format::error::FileError;
+use log_format::file_names::Hour;
 use log_format::ids::{JavaThreadId, MethodId, OsThreadId, ThreadId};
-use log_format::names::Hour;
 use log_format::rows::{CallRow, counter};
 use rewriter::probe::OFFLINE;
 
 use self::open_tasks::OpenTasks;
 use self::sampled_bytes::SampledBytes;
 use crate::drain::allocations::Allocations;
-use crate::drain::counters::{Written, row};
+use crate::drain::counter_rows::{Written, row};
 use crate::drain::events::{Events, Throttling};
 use crate::drain::exceptions::Exceptions;
 use crate::drain::hot_methods::{HotMethods, Hottest, Recent};
 use crate::drain::in_flight::{self, InFlight};
 use crate::drain::interval::Interval;
 use crate::drain::lock_waits::LockWaits;
-use crate::drain::record_limiter::{RecordSlice, Threshold};
+use crate::drain::record_limiter::{PendingCalls, Threshold};
 use crate::drain::registry::Registry;
-use crate::drain::requests::{EndedRequest, RequestThread, Requests};
 use crate::drain::run_clock::{ClockFigures, RunClock};
 use crate::drain::run_sums::{CallSums, Sums};
 use crate::drain::statements::Statements;
-use crate::drain::thread_reader::{JavaThreads, KnownThread};
+use crate::drain::task_requests::{EndedRequest, RequestThread, Requests};
+use crate::drain::thread_reader::{JavaThreads, ThreadReading};
 use crate::drain::time_slices::Period;
 use crate::drain::traces::Traces;
 use crate::drain::unfinished_calls;
@@ -51,7 +51,7 @@ use crate::log::run_log::{Now, RunLog};
 use crate::probe::mounts;
 use crate::probe::open_frames::{self, OpenFrame};
 use crate::probe::thread::{self, ThreadReader};
-use crate::probe::{self, kept};
+use crate::probe::{self, slowest_calls};
 use crate::stderr::message;
 use crate::sys::clock;
 use crate::sys::memory::{self, Account};
@@ -71,7 +71,7 @@ pub(crate) struct Recorder {
     lowest: Threshold,
     budget: Budget,
     /// Recorded calls that wait for the end of their slice.
-    slice: RecordSlice,
+    pending: PendingCalls,
     interval: Interval,
     hot: HotMethods,
     events: Events,
@@ -82,12 +82,12 @@ pub(crate) struct Recorder {
     /// The kernel's id of the thread that runs this recorder.
     own_os_id: OsThreadId,
     /// Whether the log has the thresholds at the start of the interval.
-    are_thresholds_told: bool,
+    are_thresholds_reported: bool,
     written: Written,
     sums: Sums,
     /// Memory used here for threads and calls.
     account: Account,
-    is_ceiling_told: bool,
+    is_ceiling_reported: bool,
     sampled: SampledBytes,
     lock_waits: LockWaits,
     allocations: Allocations,
@@ -119,18 +119,18 @@ impl Recorder {
             threshold_ns,
             lowest: Threshold::new(probe::lowest_threshold_ns()),
             budget: Budget::new(hour_bytes),
-            slice: RecordSlice::default(),
+            pending: PendingCalls::default(),
             interval: Interval::first(clock::unix_ns()),
             hot: HotMethods::new(now),
             events: Events::default(),
             recording_since: None,
             muted_methods: None,
             own_os_id: thread::os_id(),
-            are_thresholds_told: false,
+            are_thresholds_reported: false,
             written: Written::default(),
             sums: Sums::default(),
             account: Account::new(),
-            is_ceiling_told: false,
+            is_ceiling_reported: false,
             sampled: SampledBytes::of(Hour::of_unix_ns(0)),
             lock_waits: LockWaits::new(now),
             allocations: Allocations::new(now),
@@ -260,8 +260,8 @@ impl Recorder {
         self.drain(probe::recording());
         self.end_round_of_requests();
         self.tell_thresholds();
-        if self.slice.is_over(now.monotonic_ns) || self.budget.hour_bytes().is_none() {
-            self.end_slice(now);
+        if self.pending.is_over(now.monotonic_ns) || self.budget.hour_bytes().is_none() {
+            self.write_pending(now);
         }
         if self.hot.is_slice_over(now) {
             self.read_totals();
@@ -277,15 +277,15 @@ impl Recorder {
     /// Counts the memory used here, and reports once if none is left for others.
     fn count_memory(&mut self) {
         let bytes = self.registry.bytes()
-            + self.slice.bytes()
+            + self.pending.bytes()
             + self.lock_waits.bytes()
             + self.allocations.hot.bytes()
             + self.exceptions.hot.bytes()
             + self.statements.bytes()
             + self.requests.bytes();
         self.account.set(bytes);
-        if !self.is_ceiling_told && memory::take_refusal() {
-            self.is_ceiling_told = true;
+        if !self.is_ceiling_reported && memory::take_refusal() {
+            self.is_ceiling_reported = true;
             let (used, max) = memory::used_and_max();
             message!(
                 "no more memory for profiling ({used} of {max} bytes in use, option max_memory): \
@@ -305,14 +305,18 @@ impl Recorder {
     }
 
     /// Writes the recorded calls of a slice, as far as the budget allows.
-    fn end_slice(&mut self, now: Now) {
+    fn write_pending(&mut self, now: Now) {
         let before = self.raised_to_ns();
         let allowance = self.budget.allowance(now.monotonic_ns);
-        let (rows, cut) =
-            self.slice.end(allowance, &mut self.lowest, kept::is_slower, now.monotonic_ns);
+        let (rows, cut) = self.pending.end(
+            allowance,
+            &mut self.lowest,
+            slowest_calls::is_slower,
+            now.monotonic_ns,
+        );
         for row in &rows {
-            self.slice.is_written(row);
-            kept::keep(row.method, row.total_ns);
+            self.pending.is_written(row);
+            slowest_calls::keep(row.method, row.total_ns);
         }
         self.name_held();
         self.sums.calls.recorded_over_budget += cut;
@@ -325,7 +329,7 @@ impl Recorder {
     /// Begins recording. Time before that, spent looking at stacks for an attach, is not recorded time.
     pub(crate) fn begin_recording(&mut self) {
         let now = Now::read();
-        if !self.are_thresholds_told && self.interval.is_untouched() {
+        if !self.are_thresholds_reported && self.interval.is_untouched() {
             self.interval = Interval::first(now.unix_ns);
             self.begin_hot(now);
         }
@@ -353,7 +357,7 @@ impl Recorder {
         self.renew_clock();
         let now = Now::read();
         self.drain(probe::recording());
-        self.end_slice(now);
+        self.write_pending(now);
         self.end_interval();
         if is_end {
             // An interval with no other rows begins here, which shows how long the last one was.
@@ -396,19 +400,19 @@ impl Recorder {
                 self.gather_open(open, &mut rows);
             }
         });
-        self.add_to_slice(rows);
+        self.add_pending(rows);
         self.name_held();
     }
 
-    /// Adds unfinished calls to `rows`. Moves many of them to the slice: 100,000 virtual threads may be parked.
+    /// Adds unfinished calls to `rows`. Moves many of them to the pending ones: 100,000 virtual threads may be parked.
     fn gather_open(&mut self, open: Vec<CallRow>, rows: &mut Vec<CallRow>) {
         rows.extend(open.into_iter().filter(unfinished_calls::is_over_threshold));
         if rows.len() >= ROWS {
-            self.add_to_slice(std::mem::take(rows));
+            self.add_pending(std::mem::take(rows));
         }
     }
 
-    fn add_to_slice(&mut self, mut rows: Vec<CallRow>) {
+    fn add_pending(&mut self, mut rows: Vec<CallRow>) {
         // Methods that the `rewrite` command instrumented have no names.
         rows.retain(|row| row.method.get() < OFFLINE);
         for row in &rows {
@@ -417,22 +421,22 @@ impl Recorder {
         let before = self.raised_to_ns();
         let allowance = self.budget.allowance(clock::monotonic_ns());
         self.sums.calls.recorded_over_budget +=
-            self.slice.add(rows, allowance, &mut self.lowest, kept::is_slower);
+            self.pending.add(rows, allowance, &mut self.lowest, slowest_calls::is_slower);
         self.raised_since(before);
     }
 
     /// Adds the names of held calls to the log while the names are still known.
     fn name_held(&mut self) {
-        let held = self.slice.take_newly_held();
+        let held = self.pending.take_newly_held();
         for row in &held {
-            kept::keep(row.method, row.total_ns);
+            slowest_calls::keep(row.method, row.total_ns);
         }
         self.log.name_calls(&held, &self.registry);
     }
 
     /// Writes the slowest dropped call of each method.
     fn write_held(&mut self) {
-        let held = self.slice.take_held();
+        let held = self.pending.take_held();
         let over_budget = &mut self.sums.calls.recorded_over_budget;
         *over_budget = over_budget.saturating_sub(held.len() as u64);
         self.write_calls(&held);
@@ -471,11 +475,11 @@ impl Recorder {
             let dropped = known.add_losses(&mut sums.calls);
             requests.add_dropped(known.request_thread(), dropped);
             if rows.len() >= ROWS {
-                self.add_to_slice(std::mem::take(&mut rows));
+                self.add_pending(std::mem::take(&mut rows));
             }
         }
         self.registry.threads = threads;
-        self.add_to_slice(rows);
+        self.add_pending(rows);
         self.name_held();
         self.name_requests();
         for key in ended {
@@ -508,7 +512,7 @@ impl Recorder {
                 let seen = samples.threads_mut().take_id(reader.os_id, reader.java_id());
                 let id = seen.unwrap_or_else(|| ids.next());
                 by_os_id.insert(reader.os_id, id);
-                place.insert(KnownThread::new(reader, id));
+                place.insert(ThreadReading::new(reader, id));
             }
         }
     }
@@ -523,7 +527,7 @@ impl Recorder {
     fn end_interval(&mut self) {
         self.read_totals();
         self.tell_thresholds();
-        self.are_thresholds_told = false;
+        self.are_thresholds_reported = false;
         self.budget.spend(self.log.take_added());
         let now_ns = clock::unix_ns();
         let minutes = self.interval.minutes;
@@ -548,6 +552,6 @@ impl Recorder {
         let minutes =
             self.budget.next_interval(interval.minutes, bytes, interval.was_whole(now_ns));
         self.interval = Interval::begin(now_ns, minutes);
-        kept::forget();
+        slowest_calls::forget();
     }
 }

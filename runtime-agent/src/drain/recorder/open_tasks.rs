@@ -1,6 +1,6 @@
 //! The profile tasks that have not ended, for the log: new files repeat their rows.
 
-use log_format::names::Hour;
+use log_format::file_names::Hour;
 use log_format::rows::TaskRow;
 
 /// See the module.

@@ -1,6 +1,6 @@
 //! How many bytes of an hour's log were written of what is sampled.
 
-use log_format::names::Hour;
+use log_format::file_names::Hour;
 
 /// See the module.
 #[derive(Debug)]

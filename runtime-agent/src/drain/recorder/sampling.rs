@@ -2,8 +2,8 @@
 
 use std::cell::RefCell;
 
+use log_format::file_names::Hour;
 use log_format::ids::{JavaThreadId, MethodId, ThreadId};
-use log_format::names::Hour;
 use log_format::rows::{ExceptionExampleRow, LockWaitRow, SlowSqlRow};
 
 use super::Recorder;

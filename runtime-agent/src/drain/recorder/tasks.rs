@@ -2,16 +2,16 @@
 
 use std::collections::{HashMap, HashSet};
 
+use log_format::file_names::Hour;
 use log_format::ids::ThreadId;
-use log_format::names::Hour;
 use log_format::rows::{CallRow, TaskCallRow, TaskRequestRow, TaskRow};
 
 use super::Recorder;
 use crate::drain::in_flight;
-use crate::drain::requests::{EndedRequest, RequestThread, Wanted, keep_longest};
+use crate::drain::task_requests::{EndedRequest, RequestThread, Wanted, keep_longest};
 use crate::drain::unfinished_calls;
 use crate::probe::open_frames::OpenFrame;
-use crate::probe::{self, requests};
+use crate::probe::{self, task_requests};
 use crate::sys::clock;
 
 /// Bytes of a row of task_calls.csv with a typical task id.
@@ -77,7 +77,7 @@ impl Recorder {
             known.iter().map(|(thread, id)| (thread.address(), *id)).collect();
         let (ids, paths) = (&mut registry.ids, &mut registry.paths);
         in_flight::each_thread(known.iter().map(|(thread, _)| *thread), recording, |seen| {
-            let is_in_request = |frame: &OpenFrame| requests::is_endpoint(frame.method);
+            let is_in_request = |frame: &OpenFrame| task_requests::is_endpoint(frame.method);
             if !seen.frames.iter().any(is_in_request) {
                 return;
             }

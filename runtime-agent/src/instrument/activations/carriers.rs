@@ -4,7 +4,7 @@
 use jvmti_bindings::env::{JniEnv, Jvmti};
 use jvmti_bindings::prelude::{jni, jvmti};
 
-use crate::jvm::facts::internal_name;
+use crate::jvm::jvm_properties::internal_name;
 use crate::jvm::pauses::{self, Cause};
 
 /// HotSpot's extension that gives the virtual thread of a carrier.

@@ -11,8 +11,8 @@ use super::{Activation, Look, Seen, Wanted};
 use log_format::ids::{JavaThreadId, MethodId};
 
 use crate::instrument::long_calls::is_long;
-use crate::jvm::facts::internal_name;
 use crate::jvm::java_threads;
+use crate::jvm::jvm_properties::internal_name;
 use crate::jvm::loaders::Loaders;
 use crate::probe;
 use crate::probe::mute;

@@ -32,7 +32,7 @@ pub(crate) use self::other_methods::OtherMethods;
 pub(crate) use self::own_values::OwnValue;
 use self::own_values::{Kind, OwnValues};
 use crate::jvm::loaders::LoaderId;
-use crate::probe::{self, CALIBRATION, mute, requests, traced};
+use crate::probe::{self, CALIBRATION, mute, task_requests, traced};
 
 /// Methods beyond this number get no ids, and so no probes: script engines keep making classes with new names,
 /// which must not take all memory.
@@ -409,7 +409,7 @@ impl Methods {
     /// No method is an endpoint any more.
     pub(crate) fn forget_endpoint(&self) {
         self.set_own(OwnValues::new(Kind::Endpoint));
-        requests::forget();
+        task_requests::forget();
     }
 
     fn change_own(
@@ -492,7 +492,7 @@ impl KnownClass<'_> {
         std::mem::replace(&mut self.known.instrumented_in, attachment()) != attachment()
     }
 
-    /// Notes that it has probes that are not of measured methods.
+    /// Notes that it has probes that are not of instrumented methods.
     pub(crate) fn set_has_other_probes(&mut self) {
         self.known.has_probes = true;
     }

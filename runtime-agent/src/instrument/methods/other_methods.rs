@@ -27,7 +27,7 @@ impl OtherMethods {
     /// Adds one that was selected, and could not be instrumented or never can be.
     pub(crate) fn add_skipped(&mut self, name: &str, why: Skip) {
         let state = match why.is_by_design() {
-            true => MethodState::NeverMeasured,
+            true => MethodState::NeverInstrumented,
             false => MethodState::NotInstrumented,
         };
         self.0.push((hash(name), state, Some(why)));
@@ -87,6 +87,6 @@ mod tests {
         assert_eq!(of("get"), [(MethodState::Accessor, None)]);
         let why = Some("code would pass 65,535 bytes");
         assert_eq!(of("huge"), [(MethodState::NotInstrumented, why)]);
-        assert_eq!(of("call"), [(MethodState::NeverMeasured, Some("abstract or native"))]);
+        assert_eq!(of("call"), [(MethodState::NeverInstrumented, Some("abstract or native"))]);
     }
 }

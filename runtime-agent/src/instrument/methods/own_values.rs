@@ -9,7 +9,7 @@ use log_format::ids::MethodId;
 use log_format::pattern::Pattern;
 
 use super::method::Method;
-use crate::probe::{self, requests, traced};
+use crate::probe::{self, task_requests, traced};
 
 /// What a value is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +46,7 @@ impl Kind {
         match self {
             Self::Threshold => probe::assign_threshold(id, number),
             Self::Trace => traced::assign(id, number),
-            Self::Endpoint => requests::assign(id, number),
+            Self::Endpoint => task_requests::assign(id, number),
         }
     }
 }

@@ -245,7 +245,7 @@ fn a_new_file_takes_the_place_of_a_symlink() {
 }
 
 #[test]
-fn a_renamed_folder_goes_on_whatever_has_its_name() {
+fn a_renamed_folder_is_used_on_even_if_another_has_its_name() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
     let mut logs = open(&path("logs"));

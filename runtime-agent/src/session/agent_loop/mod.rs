@@ -30,7 +30,7 @@ use crate::options::{Fault, SamplingOptions, TestOptions, Trick};
 use crate::overhead::controller::{OverheadController, Parts};
 use crate::probe::{self, mounts};
 use crate::request::{Answer, Asked, Found, Reply, Request, Requests, Status};
-use crate::sampling::engine::Chosen;
+use crate::sampling::engine_choice::Chosen;
 use crate::sampling::sampler::Sampler;
 use crate::schedule::Schedule;
 use crate::session::active::Active;
@@ -308,11 +308,11 @@ impl<'j> AgentLoop<'j> {
         Ok(if named == 0 { vec![self.why_not_named(pattern, "trace")] } else { Vec::new() })
     }
 
-    /// A pattern names no method that is measured: why, and that it stays. A wildcard has no near names, and may take long
+    /// A pattern matches no instrumented method: why, and that it stays. A wildcard has no near names, and may take long
     /// to match.
     fn names_nothing(&mut self, pattern: &Pattern) -> String {
         let hint = if pattern.has_wildcards() { None } else { self.method_states(pattern).1 };
-        let why = hint.unwrap_or_else(|| format!("{pattern} names no method that is measured"));
+        let why = hint.unwrap_or_else(|| format!("{pattern} matches no instrumented method"));
         match self.active.load_hook.classes.why_excluded(pattern) {
             Some(_) => why,
             None => format!("{why}; it holds for classes loaded later"),
@@ -324,7 +324,9 @@ impl<'j> AgentLoop<'j> {
         match self.method_states(pattern) {
             (_, Some(hint)) => hint,
             (states, None) => states.end_of_name(pattern, command).unwrap_or_else(|| {
-                format!("{pattern} names no method that is measured; tprofiler methods {pattern} says why")
+                format!(
+                    "{pattern} matches no instrumented method; tprofiler methods {pattern} says why"
+                )
             }),
         }
     }

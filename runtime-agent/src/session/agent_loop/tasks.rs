@@ -7,10 +7,10 @@ use log_format::pattern::Pattern;
 use log_format::rows::{TaskRow, TaskState};
 
 use super::AgentLoop;
-use crate::drain::requests::{EndedRequest, Wanted};
+use crate::drain::task_requests::{EndedRequest, Wanted};
 use crate::error::{Error, TaskError};
 use crate::log::run_log::Now;
-use crate::probe::requests;
+use crate::probe::task_requests;
 use crate::request::Found;
 use crate::stderr::message;
 use crate::tasks::{self, Due, End, TaskCommand, TaskOrder};
@@ -115,7 +115,7 @@ impl AgentLoop<'_> {
             return;
         }
         let throttled = self.cost.overhead.throttled();
-        let endpoints = throttled.keys().filter(|id| requests::is_endpoint(**id)).count();
+        let endpoints = throttled.keys().filter(|id| task_requests::is_endpoint(**id)).count();
         self.tasks.missing.note_throttled(endpoints, throttled.len() - endpoints);
     }
 
@@ -167,7 +167,7 @@ impl AgentLoop<'_> {
         let least_call_ns = least_call_ns.filter(|ns| *ns > tasks::least_call_ns(task));
         let has_endpoint = (1..=self.methods.count())
             .filter_map(|id| u32::try_from(id).ok())
-            .any(|id| requests::is_endpoint(MethodId::new(id)));
+            .any(|id| task_requests::is_endpoint(MethodId::new(id)));
         let missing = &mut self.tasks.missing;
         missing.endpoint = !has_endpoint;
         missing.least_call_ns = least_call_ns;

@@ -122,7 +122,7 @@ fn either_clock_may_jump_either_way() {
 
 /// The guest moves to a host whose counter is faster by a third, and far behind.
 #[test]
-fn a_counter_with_another_rate_is_one_jump_and_is_measured_anew() {
+fn a_counter_with_another_rate_is_one_jump_and_is_calibrated_again() {
     let (mut clocks, mut anchors) = running();
     clocks.ticks = 77;
     let pass = |clocks: &mut Clocks| {

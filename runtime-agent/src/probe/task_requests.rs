@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 use log_format::ids::MethodId;
 
+use super::endpoint_search::Searched;
 use super::own::Own;
-use super::searched::Searched;
 use super::stack::ShadowStack;
 use crate::sys::clock;
 use crate::sys::memory::two_level::TwoLevel;

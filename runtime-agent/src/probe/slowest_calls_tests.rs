@@ -21,7 +21,7 @@ fn recorded_ms(calls: &[(u32, u64)]) -> Vec<(u32, u64)> {
 }
 
 #[test]
-fn the_slowest_call_of_a_method_has_a_record_whatever_others_do() {
+fn the_slowest_call_of_a_method_is_recorded_beside_any_others() {
     let _turn = turn();
     const NOISY: u32 = 70_010;
     // A sleep may take longer than asked for, much longer on a busy machine.
@@ -45,10 +45,10 @@ fn the_slowest_call_of_a_method_has_a_record_whatever_others_do() {
     raise_thresholds(3_600_000_000_000);
     expected(record_on_thread(1_000_000, || recorded_ms(&slow)));
     // The log has slower calls of this interval.
-    kept::keep(MethodId::new(70_011), 30_000_000_000);
+    slowest_calls::keep(MethodId::new(70_011), 30_000_000_000);
     let recorded = record_on_thread(1_000_000, || recorded_ms(&slow));
     assert_eq!(recorded.iter().map(|(method, _)| *method).collect::<Vec<_>>(), [70_012]);
-    kept::forget();
+    slowest_calls::forget();
     expected(record_on_thread(1_000_000, || recorded_ms(&slow)));
     raise_thresholds(0);
 }
@@ -68,13 +68,13 @@ fn calls_that_are_each_a_little_slower_leave_room_for_other_methods() {
         recorded_ms(&[(70_024, 1)])
     });
     assert!(recorded.iter().any(|(method, _)| *method == 70_024), "{recorded:?}");
-    kept::forget();
-    let of_noisy =
-        (1_000..100_000).filter(|ticks| kept::may_use_reserve(MethodId::new(70_020), *ticks));
+    slowest_calls::forget();
+    let of_noisy = (1_000..100_000)
+        .filter(|ticks| slowest_calls::may_use_reserve(MethodId::new(70_020), *ticks));
     assert!(of_noisy.count() < 45);
-    assert!(kept::may_use_reserve(MethodId::new(70_021), 1));
-    assert!(!kept::may_use_reserve(MethodId::new(70_020), 100_000));
-    kept::forget();
-    assert!(kept::may_use_reserve(MethodId::new(70_020), 1_000));
-    kept::forget();
+    assert!(slowest_calls::may_use_reserve(MethodId::new(70_021), 1));
+    assert!(!slowest_calls::may_use_reserve(MethodId::new(70_020), 100_000));
+    slowest_calls::forget();
+    assert!(slowest_calls::may_use_reserve(MethodId::new(70_020), 1_000));
+    slowest_calls::forget();
 }

@@ -2,7 +2,7 @@
 
 use super::recording::recording_of;
 use super::stack::{Frame, ProbeId};
-use super::thrown::LastThrown;
+use super::thrown_class::LastThrown;
 use log_format::ids::MethodId;
 
 use crate::sys::memory::Account;

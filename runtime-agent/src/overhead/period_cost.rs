@@ -66,7 +66,7 @@ impl Recent {
     }
 }
 
-/// What a measured method did in a period, and what its probes cost, in nanoseconds.
+/// What an instrumented method did in a period, and what its probes cost, in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cost {
     pub id: MethodId,

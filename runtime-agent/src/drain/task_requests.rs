@@ -14,7 +14,7 @@ use std::collections::HashMap;
 use log_format::ids::{JavaThreadId, ThreadId};
 use log_format::rows::CallRow;
 
-use crate::probe::requests;
+use crate::probe::task_requests;
 
 /// Most calls that are kept of a request: the longest.
 const MOST_CALLS: usize = 10_000;
@@ -135,7 +135,7 @@ impl Requests {
         if self.wanted.is_none() {
             return;
         }
-        let request = open.iter().rposition(|call| requests::is_endpoint(call.method));
+        let request = open.iter().rposition(|call| task_requests::is_endpoint(call.method));
         // One that has ended since then is known.
         let is_same = |(ended, _): &(CallRow, u64), open: &CallRow| {
             ended.start_ns.abs_diff(open.start_ns) <= CLOCK_SLACK_NS
@@ -433,10 +433,10 @@ mod tests {
         let _turn = crate::probe::tests::turn();
         let mut held = recording(10);
         add(&mut held, &[(210, 5)], (200, 60));
-        requests::assign(MethodId::new(3), 1);
+        task_requests::assign(MethodId::new(3), 1);
         held.add_unfinished(THREAD, &[call(200, 59)]);
         held.add_unfinished(THREAD, &[call(270, 20)]);
-        requests::assign(MethodId::new(3), 0);
+        task_requests::assign(MethodId::new(3), 0);
         let ended = held.end_round(true);
         let starts: Vec<u64> = ended.iter().map(|request| request.call.start_ns / MS).collect();
         assert_eq!(starts, [200, 270]);

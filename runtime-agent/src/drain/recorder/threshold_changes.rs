@@ -1,13 +1,13 @@
-//! Changes thresholds, and tells the log of them.
+//! Changes thresholds, and writes the changes to the log.
 
 use log_format::error::BadValue;
 use log_format::pattern::Pattern;
 use log_format::rows::{CounterRow, counter};
 
 use super::Recorder;
-use crate::drain::counters::row;
+use crate::drain::counter_rows::row;
 use crate::drain::record_limiter::Threshold;
-use crate::drain::thresholds::Thresholds;
+use crate::drain::thresholds_in_force::Thresholds;
 use crate::probe;
 use crate::sys::clock;
 
@@ -86,7 +86,7 @@ impl Recorder {
 
     /// Writes the thresholds at the start of the interval, and how many methods are muted.
     pub(super) fn tell_thresholds(&mut self) {
-        if !std::mem::replace(&mut self.are_thresholds_told, true) {
+        if !std::mem::replace(&mut self.are_thresholds_reported, true) {
             let start_ns = self.interval.start_ns;
             self.log.add_counters(&self.threshold_rows(start_ns));
             let muted = self.muted_methods.map(|n| row(start_ns, counter::MUTED_METHODS, n));

@@ -65,8 +65,8 @@ fn a_files_name_says_its_format() {
 }
 
 #[test]
-fn collapsed_stacks_add_up_to_the_totals() {
-    let text = golden("forms.collapsed", "collapsed", &[]);
+fn collapsed_stacks_add_up_to_the_total_times() {
+    let text = golden("formats.collapsed", "collapsed", &[]);
     let times = times_by_frame(&text);
     let pay = "com.shop.order.OrderService.pay(int, String)";
     assert_eq!(times[pay], 100 * MS);
@@ -108,7 +108,7 @@ fn a_call_without_a_path_counts_within_its_callers_only() {
 
 #[test]
 fn speedscope_has_the_collapsed_stacks() {
-    let text = golden("forms.speedscope.json", "speedscope", &[]);
+    let text = golden("formats.speedscope.json", "speedscope", &[]);
     let json: Value = serde_json::from_str(&text).unwrap();
     let profile = &json["profiles"][0];
     let frames = json["shared"]["frames"].as_array().unwrap();
@@ -129,7 +129,7 @@ fn speedscope_has_the_collapsed_stacks() {
 
 #[test]
 fn the_flame_graph_has_every_frame() {
-    let svg = golden("forms.svg", "flamegraph", &[]);
+    let svg = golden("formats.svg", "flamegraph", &[]);
     for label in ["Stock.count(int)", "(calls &lt; 1 ms)", "Order.&lt;init&gt;()", "100,000,000 ns"]
     {
         assert!(svg.contains(label), "{label}");
@@ -138,7 +138,7 @@ fn the_flame_graph_has_every_frame() {
 
 #[test]
 fn the_trace_has_every_call_in_time() {
-    let text = golden("forms.trace.json", "chrome-trace", &[]);
+    let text = golden("formats.trace.json", "chrome-trace", &[]);
     let json: Value = serde_json::from_str(&text).unwrap();
     let events = json["traceEvents"].as_array().unwrap();
     let calls: Vec<&Value> = events.iter().filter(|event| event["ph"] == "X").collect();
@@ -168,7 +168,7 @@ fn the_profile_for_pprof() {
     GzDecoder::new(output.stdout.as_slice()).read_to_end(&mut bytes).unwrap();
     let mut text = String::new();
     fields(&bytes, 0, &mut text);
-    assert_golden("forms.pprof.txt", &text);
+    assert_golden("formats.pprof.txt", &text);
 }
 
 /// The fields of a protobuf message as text, read independently: fields 1, 2, 4 and 5 of the outermost message are
@@ -219,7 +219,7 @@ fn varint(bytes: &mut &[u8]) -> u64 {
 
 #[test]
 fn figures_for_prometheus() {
-    let text = golden("forms.prom", "prometheus", &["--unfinished"]);
+    let text = golden("formats.prom", "prometheus", &["--unfinished"]);
     assert!(text.contains(
         "tprofiler_method_calls_total{class=\"com.shop.order.OrderService\",method=\"pay\",\
          descriptor=\"(ILjava/lang/String;)Z\"} 3\n"
@@ -233,7 +233,7 @@ fn figures_for_prometheus() {
 fn the_files_of_tprofiler() {
     let logs = shop();
     let text = logs.analyze(&["logs", "--format", "tprofiler"]).stdout;
-    assert_golden("forms.topmethod.log", &text);
+    assert_golden("formats.topmethod.log", &text);
     let written = logs.analyze(&["logs", "--format", "tprofiler", "-o", "out"]);
     assert_eq!((written.status, written.stdout.as_str()), (0, ""));
     let file = |name| fs::read_to_string(logs.root().join("out").join(name)).unwrap();
@@ -334,7 +334,7 @@ fn filters_of_calls() {
     let text = logs.analyze(&["logs", "--above", "30ms"]).quiet();
     assert!(text.contains("--exit and --above select"), "{text}");
     let none = logs.analyze(&["logs", "--host", "db*"]);
-    assert_eq!(none.stderr, "analyze: none of 2 runs is one that --host and --run name\n");
+    assert_eq!(none.stderr, "analyze: --host, --run: none of 2 runs matches\n");
     assert_eq!(none.status, 2);
     let above = form("collapsed", &["--above", "30ms"]).stdout;
     assert!(above.contains("Stock.count(int);(calls < 30 ms) 20000000\n"), "{above}");

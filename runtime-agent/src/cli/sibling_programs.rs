@@ -44,7 +44,7 @@ impl Program {
         let shown = program.display();
         match error.kind() {
             ErrorKind::NotFound => {
-                eprintln!("tprofiler: {shown} is missing; it belongs beside tprofiler");
+                eprintln!("tprofiler: {shown} not found; install it in the folder of tprofiler");
             }
             _ => eprintln!("tprofiler: {shown}: {error}"),
         }

@@ -42,7 +42,7 @@ use crate::probe;
 use crate::probe::thread::{self, ProbeThread, ThreadName, ThreadReader};
 use crate::probe::{mounts, mute};
 use crate::request::{Answer, Asked, ENDED, Found, Handle, Reply, Request, Requests, Status};
-use crate::sampling::engine::Chosen;
+use crate::sampling::engine_choice::Chosen;
 use crate::schedule::Schedule;
 use crate::self_test;
 use crate::session::active::{self, Active};
@@ -172,7 +172,7 @@ impl<'j> Profile<'j> {
         let starts = options.recording.start && schedule.wanted();
         // Done before classes are instrumented: later it would discard their compiled code.
         if let Err(error) = probe_class.set_off(jni, !starts) {
-            message!("{error}; probes that are off are slower than they could be");
+            message!("{error}; probes that are off keep their guard, which costs time");
         }
         let mut agent = AgentLoop::new(AgentLoopParts {
             jvmti,
