@@ -2,7 +2,6 @@
 #![allow(unsafe_code)]
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use jvmti_bindings::env::{JniEnv, Jvmti};
 use jvmti_bindings::prelude::{jni, jvmti};
@@ -13,7 +12,7 @@ use crate::jvm::class_names::{self, ClassNumber};
 use crate::jvm::java_threads;
 use crate::probe::thread::os_id;
 use crate::sys::clock::{self, TimeOn, as_f64};
-use crate::sys::memory::Account;
+use crate::sys::memory::bounded_queue::BoundedQueue;
 
 const EVENT: [jvmti::jvmtiEvent; 1] = [jvmti::JVMTI_EVENT_SAMPLED_OBJECT_ALLOC];
 /// Most samples that wait for the agent thread, which takes them about every 60 ms.
@@ -52,23 +51,16 @@ pub(crate) struct Allocation {
     pub stack: OwnStack,
 }
 
-static MEMORY: Account = Account::new();
-static QUEUE: Mutex<Vec<Allocation>> = Mutex::new(Vec::new());
-
-fn queue() -> MutexGuard<'static, Vec<Allocation>> {
-    QUEUE.lock().unwrap_or_else(PoisonError::into_inner)
-}
+static QUEUE: BoundedQueue<Allocation> = BoundedQueue::new(MOST, |sample| sample.stack.bytes());
 
 /// How many samples wait for the agent thread.
 pub(crate) fn waiting() -> u64 {
-    queue().len() as u64
+    QUEUE.len() as u64
 }
 
 /// Takes the samples since the last call.
 pub(crate) fn take() -> Vec<Allocation> {
-    let mut queue = queue();
-    MEMORY.give_all();
-    std::mem::take(&mut *queue)
+    QUEUE.take()
 }
 
 /// How long allocations were sampled since the JVM began, in nanoseconds.
@@ -184,22 +176,15 @@ unsafe fn add(
     at_ticks: u64,
     (objects, bytes): (f64, f64),
 ) -> bool {
-    if queue().len() >= MOST {
+    if QUEUE.is_full() {
         return false;
     }
     // SAFETY: the caller guarantees the references.
     let (class, virtual_thread) =
         unsafe { (class_names::of_class(jvmti, class), java_threads::virtual_number(jni, thread)) };
     let Some(stack) = OwnStack::read(java_thread, virtual_thread) else { return false };
-    let size = size_of::<Allocation>() + stack.bytes();
     let os_id = os_id();
-    let allocation = Allocation { at_ticks, os_id, virtual_thread, class, objects, bytes, stack };
-    let mut queue = queue();
-    let has_room = queue.len() < MOST && queue.try_reserve(1).is_ok() && MEMORY.take(size);
-    if has_room {
-        queue.push(allocation);
-    }
-    has_room
+    QUEUE.push(Allocation { at_ticks, os_id, virtual_thread, class, objects, bytes, stack })
 }
 
 #[cfg(test)]

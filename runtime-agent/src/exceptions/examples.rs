@@ -1,8 +1,8 @@
 //! Examples of exceptions, with stack and message, until the agent thread takes them.
 #![allow(unsafe_code)]
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use jvmti_bindings::env::JniEnv;
 use jvmti_bindings::prelude::jni;
@@ -14,7 +14,7 @@ use crate::probe::ProbeId;
 use crate::probe::thread::os_id;
 use crate::probe::{ClassHash, Left};
 use crate::sys::clock;
-use crate::sys::memory::Account;
+use crate::sys::memory::bounded_queue::BoundedQueue;
 use crate::sys::memory::sharded::Sharded;
 
 /// Most examples that wait for the agent thread, which takes them about every 60 ms.
@@ -40,19 +40,9 @@ pub(crate) struct Example {
     pub stack: OwnStack,
 }
 
-impl Example {
-    fn bytes(&self) -> usize {
-        size_of::<Self>() + self.message.capacity() + self.stack.bytes()
-    }
-}
-
-static MEMORY: Account = Account::new();
-static QUEUE: Mutex<Vec<Example>> = Mutex::new(Vec::new());
+static QUEUE: BoundedQueue<Example> =
+    BoundedQueue::new(MOST, |example| example.message.capacity() + example.stack.bytes());
 static DROPPED: AtomicU64 = AtomicU64::new(0);
-
-fn queue() -> MutexGuard<'static, Vec<Example>> {
-    QUEUE.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// Examples that were not kept since the JVM began: too many at once, or no memory.
 pub(crate) fn dropped() -> u64 {
@@ -61,9 +51,7 @@ pub(crate) fn dropped() -> u64 {
 
 /// Takes the examples since the last call.
 pub(crate) fn take() -> Vec<Example> {
-    let mut queue = queue();
-    MEMORY.give_all();
-    std::mem::take(&mut *queue)
+    QUEUE.take()
 }
 
 /// Methods and classes that have an example in this interval.
@@ -90,8 +78,9 @@ pub(super) unsafe fn add(jni: &JniEnv, left: Left, thrown: jni::jobject, with_me
         example(jni, probe_id, class, message.unwrap_or_default())
     };
     // If there is no room, another one may fare better.
-    let is_kept =
-        queue().len() < MOST && HAVE.insert(key, ()).is_ok() && example().is_some_and(push);
+    let is_kept = !QUEUE.is_full()
+        && HAVE.insert(key, ()).is_ok()
+        && example().is_some_and(|example| QUEUE.push(example));
     if !is_kept {
         DROPPED.fetch_add(1, Ordering::Relaxed);
     }
@@ -109,16 +98,6 @@ fn example(jni: &JniEnv, probe_id: ProbeId, class: ClassHash, message: String) -
         message,
         stack,
     })
-}
-
-fn push(example: Example) -> bool {
-    let mut queue = queue();
-    let has_room =
-        queue.len() < MOST && queue.try_reserve(1).is_ok() && MEMORY.take(example.bytes());
-    if has_room {
-        queue.push(example);
-    }
-    has_room
 }
 
 /// The field `Throwable.detailMessage`; `None` if this JDK has none.

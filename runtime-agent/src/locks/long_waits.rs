@@ -1,7 +1,5 @@
 //! Waits over the threshold, with their stacks, until the agent thread takes them.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
 use log_format::ids::OsThreadId;
 use log_format::rows::LockKind;
 
@@ -10,13 +8,10 @@ use super::kinds;
 use crate::hotspot::own_stack::OwnStack;
 use crate::jvm::class_names::ClassNumber;
 use crate::probe::thread::os_id;
-use crate::sys::memory::Account;
+use crate::sys::memory::bounded_queue::BoundedQueue;
 
 /// Most waits that wait for the agent thread, which takes them about every 60 ms.
 const MOST: usize = 1_000;
-
-/// The memory of stacks that wait.
-static MEMORY: Account = Account::new();
 
 /// A wait over the threshold.
 #[derive(Debug)]
@@ -32,23 +27,13 @@ pub(crate) struct LongWait {
     pub stack: OwnStack,
 }
 
-impl LongWait {
-    fn bytes(&self) -> usize {
-        size_of::<Self>() + self.stack.bytes()
-    }
-}
-
-static QUEUE: Mutex<Vec<LongWait>> = Mutex::new(Vec::new());
-
-fn queue() -> MutexGuard<'static, Vec<LongWait>> {
-    QUEUE.lock().unwrap_or_else(PoisonError::into_inner)
-}
+static QUEUE: BoundedQueue<LongWait> = BoundedQueue::new(MOST, |wait| wait.stack.bytes());
 
 /// Adds a wait of the calling thread, which has just ended; `false` if too many wait, or there is no memory.
 pub(super) fn add(key: Key, wait: InProgress, ticks: u64) -> bool {
     let InProgress { began, java_thread, class, owner, .. } = wait;
     // The thread has the monitor, and others wait for it.
-    if queue().len() >= MOST {
+    if QUEUE.is_full() {
         return false;
     }
     let Some(mut stack) = OwnStack::read(java_thread, key.virtual_thread()) else { return false };
@@ -56,18 +41,10 @@ pub(super) fn add(key: Key, wait: InProgress, ticks: u64) -> bool {
     if kinds::kind(class) != LockKind::Monitor && !stack.frames.is_empty() {
         stack.frames.remove(0);
     }
-    let wait = LongWait { began, ticks, os_id: os_id(), key, class, owner, stack };
-    let mut queue = queue();
-    let has_room = queue.len() < MOST && queue.try_reserve(1).is_ok() && MEMORY.take(wait.bytes());
-    if has_room {
-        queue.push(wait);
-    }
-    has_room
+    QUEUE.push(LongWait { began, ticks, os_id: os_id(), key, class, owner, stack })
 }
 
 /// Takes the waits since the last call.
 pub(crate) fn take() -> Vec<LongWait> {
-    let mut queue = queue();
-    MEMORY.give_all();
-    std::mem::take(&mut *queue)
+    QUEUE.take()
 }

@@ -1,7 +1,6 @@
 //! Executions over the threshold, with their stacks, until the agent thread takes them.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use jvmti_bindings::env::JniEnv;
 use log_format::ids::{JavaThreadId, OsThreadId};
@@ -12,7 +11,7 @@ use crate::hotspot::own_stack::OwnStack;
 use crate::jvm::thread_key::ThreadKey;
 use crate::probe::thread::os_id;
 use crate::sys::clock;
-use crate::sys::memory::Account;
+use crate::sys::memory::bounded_queue::BoundedQueue;
 
 /// Most executions in a second: a stack takes some 10 us.
 const MOST: u64 = 1_000;
@@ -22,9 +21,9 @@ static THRESHOLD: AtomicU64 = AtomicU64::new(u64::MAX);
 /// How many there were in this second, and how many were not kept since the JVM began.
 static IN_SECOND: AtomicU64 = AtomicU64::new(0);
 static DROPPED: AtomicU64 = AtomicU64::new(0);
-/// The memory of stacks that wait.
-static MEMORY: Account = Account::new();
-static QUEUE: Mutex<Vec<SlowStatement>> = Mutex::new(Vec::new());
+/// It has no bound of its own: [`MOST`] in a second, and memory, bound it.
+static QUEUE: BoundedQueue<SlowStatement> =
+    BoundedQueue::new(usize::MAX, |slow| slow.stack.bytes());
 
 /// An execution over the threshold.
 #[derive(Debug)]
@@ -65,10 +64,6 @@ impl Execution {
     }
 }
 
-fn queue() -> MutexGuard<'static, Vec<SlowStatement>> {
-    QUEUE.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 pub(super) fn set_threshold(ticks: u64) {
     THRESHOLD.store(ticks, Ordering::Relaxed);
 }
@@ -99,22 +94,11 @@ pub(super) fn add(
         let os_id = os_id();
         let slow =
             SlowStatement { statement, raw, began, ticks, exit, os_id, virtual_thread, stack };
-        Some(push(slow))
+        Some(QUEUE.push(slow))
     };
     if IN_SECOND.fetch_add(1, Ordering::Relaxed) >= MOST || add() != Some(true) {
         DROPPED.fetch_add(1, Ordering::Relaxed);
     }
-}
-
-/// `false` if there is no memory.
-fn push(slow: SlowStatement) -> bool {
-    let mut queue = queue();
-    let has_room = queue.try_reserve(1).is_ok()
-        && MEMORY.take(size_of::<SlowStatement>() + slow.stack.bytes());
-    if has_room {
-        queue.push(slow);
-    }
-    has_room
 }
 
 /// Adds an execution that has not ended: recording ends.
@@ -123,14 +107,12 @@ pub(crate) fn add_unfinished(execution: &Execution, os_id: OsThreadId, stack: Ow
     let (ticks, virtual_thread) = (execution.ticks(), thread.virtual_thread());
     let exit = Exit::Unfinished;
     let slow = SlowStatement { statement, raw, began, ticks, exit, os_id, virtual_thread, stack };
-    if !push(slow) {
+    if !QUEUE.push(slow) {
         DROPPED.fetch_add(1, Ordering::Relaxed);
     }
 }
 
 /// Takes those since the last call.
 pub(crate) fn take() -> Vec<SlowStatement> {
-    let mut queue = queue();
-    MEMORY.give_all();
-    std::mem::take(&mut *queue)
+    QUEUE.take()
 }

@@ -3,8 +3,7 @@
 #![allow(unsafe_code)]
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use jvmti_bindings::env::JniEnv;
 use jvmti_bindings::prelude::jni;
@@ -15,7 +14,7 @@ use crate::probe;
 use crate::probe::ProbeId;
 use crate::probe::thread::os_id;
 use crate::sys::clock;
-use crate::sys::memory::Account;
+use crate::sys::memory::bounded_queue::BoundedQueue;
 
 /// Most calls that wait for the agent thread, which takes them about every 60 ms.
 const MOST: usize = 5_000;
@@ -37,10 +36,7 @@ pub(crate) struct TracedCall {
     pub stack: OwnStack,
 }
 
-static MEMORY: Account = Account::new();
-static QUEUE: Mutex<Vec<TracedCall>> = Mutex::new(Vec::new());
-/// How many calls wait: no thread takes a stack, or waits for the queue, if there is no room.
-static WAITING: AtomicUsize = AtomicUsize::new(0);
+static QUEUE: BoundedQueue<TracedCall> = BoundedQueue::new(MOST, |call| call.stack.bytes());
 static IS_ON: AtomicBool = AtomicBool::new(false);
 static DROPPED: AtomicU64 = AtomicU64::new(0);
 static COST: AtomicU64 = AtomicU64::new(0);
@@ -55,22 +51,14 @@ pub(crate) fn dropped() -> u64 {
     DROPPED.load(Ordering::Relaxed)
 }
 
-fn queue() -> MutexGuard<'static, Vec<TracedCall>> {
-    QUEUE.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// How many calls wait for the agent thread.
 pub(crate) fn waiting() -> u64 {
-    queue().len() as u64
+    QUEUE.len() as u64
 }
 
 /// Takes the calls since the last time.
 pub(crate) fn take() -> Vec<TracedCall> {
-    let mut queue = queue();
-    MEMORY.give_all();
-    let taken = std::mem::take(&mut *queue);
-    WAITING.fetch_sub(taken.len(), Ordering::Relaxed);
-    taken
+    QUEUE.take()
 }
 
 /// The CPU time that stacks took of the service's threads so far, in nanoseconds.
@@ -91,15 +79,13 @@ pub(crate) unsafe fn started(env: *mut jni::JNIEnv, probe_id: ProbeId, calls: u6
         // SAFETY: the caller guarantees the environment.
         add(&unsafe { JniEnv::from_raw(env) }, at_ticks, probe_id.method(), calls)
     };
-    let has_room = WAITING.fetch_add(1, Ordering::Relaxed) < MOST;
     // A panic must not reach the JVM.
-    let is_kept = has_room
+    let is_kept = !QUEUE.is_full()
         && catch_unwind(AssertUnwindSafe(add)).unwrap_or_else(|_| {
             probe::give_up();
             false
         });
     if !is_kept {
-        WAITING.fetch_sub(1, Ordering::Relaxed);
         DROPPED.fetch_add(1, Ordering::Relaxed);
     }
     COST.fetch_add(clock::ticks().saturating_sub(at_ticks).min(MOST_TICKS), Ordering::Relaxed);
@@ -108,12 +94,5 @@ pub(crate) unsafe fn started(env: *mut jni::JNIEnv, probe_id: ProbeId, calls: u6
 
 fn add(jni: &JniEnv, at_ticks: u64, method: MethodId, calls: u64) -> bool {
     let Some((virtual_thread, stack)) = OwnStack::read_in_probe(jni) else { return false };
-    let call = TracedCall { at_ticks, os_id: os_id(), virtual_thread, method, calls, stack };
-    let bytes = size_of::<TracedCall>() + call.stack.bytes();
-    let mut queue = queue();
-    let has_room = queue.try_reserve(1).is_ok() && MEMORY.take(bytes);
-    if has_room {
-        queue.push(call);
-    }
-    has_room
+    QUEUE.push(TracedCall { at_ticks, os_id: os_id(), virtual_thread, method, calls, stack })
 }

@@ -5,6 +5,7 @@
 //! as lost or dropped, and existing data stays intact. What the agent thread keeps for threads that are already known
 //! is counted too, but never refused: a 64th of the ceiling is reserved for that.
 
+pub(crate) mod bounded_queue;
 pub(crate) mod limit;
 pub(crate) mod sharded;
 pub(crate) mod two_level;
