@@ -4,7 +4,7 @@
 use log_format::ids::MethodId;
 
 use super::period_cost::{SECOND_NS, as_f64};
-use super::{NEEDED, Overhead, Throttled};
+use super::steady_state::{NEEDED, Overhead, Throttled};
 use crate::drain::method_waits::Waits;
 
 /// How long a method waits before it comes back; twice as long each time.

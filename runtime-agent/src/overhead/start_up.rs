@@ -1,6 +1,6 @@
 //! Start-up: a program that begins, or gets its first load, is interpreted at first. It becomes up to 20 times as fast,
 //! so methods that are within the budget now would overrun it again and again. Until its first wave of throttling is
-//! over, more is throttled at once, and compiled out earlier. [`super`] has the steady state.
+//! over, more is throttled at once, and compiled out earlier. `steady_state` follows.
 
 use super::period_cost::SECOND_NS;
 

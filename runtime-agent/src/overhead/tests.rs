@@ -1,10 +1,15 @@
 //! Tests that decide hours of a program's life at once.
 
+use std::collections::HashMap;
+
 use log_format::ids::MethodId;
 
 use super::*;
+use crate::drain::hot_methods::Recent;
 use crate::drain::method_waits::Waits;
 use crate::drain::run_sums::SampledProbes;
+use crate::options::CpuShare;
+use crate::sys::clock::{self, as_f64};
 use crate::sys::run_delay::Delay;
 
 const S: u64 = period_cost::SECOND_NS;
