@@ -366,3 +366,27 @@ fn the_table_the_defaults_and_the_docs_agree() {
         assert!(option_table::help().contains(def.help) && def.help.len() <= 90, "{}", def.key);
     }
 }
+
+/// README's table has some of the options, with their defaults where these are values.
+#[test]
+fn the_readme_has_the_defaults_of_the_table() {
+    let readme = Path::new(env!("CARGO_MANIFEST_DIR")).join("../README.md");
+    let readme = fs::read_to_string(readme).unwrap();
+    let table = readme.split("| option | default |").nth(1).unwrap().split("\n\n").next().unwrap();
+    let mut compared = 0;
+    for line in table.lines().filter(|line| line.starts_with("| `")) {
+        let mut cells = line.trim_matches('|').split(" | ").map(str::trim);
+        let (keys, defaults) = (cells.next().unwrap(), cells.next().unwrap());
+        let keys = keys.split(", ").map(|key| key.trim_matches('`'));
+        for (at, key) in keys.enumerate() {
+            let def = OPTIONS.iter().find(|def| def.key == key);
+            let default = def.unwrap_or_else(|| panic!("{line}")).default;
+            let value = defaults.split(", ").nth(at);
+            if let Some(written) = value.and_then(|value| value.strip_prefix('`')) {
+                assert_eq!(Some(written.trim_end_matches('`')), default, "{line}");
+                compared += 1;
+            }
+        }
+    }
+    assert!(compared > 12, "{compared}");
+}
