@@ -39,6 +39,15 @@ pub(crate) enum ClosedReason {
 impl ClosedReason {
     const ALL: [Self; 3] = [Self::Muted, Self::Throttled, Self::Stale];
 
+    /// The state of a method that is closed for this reason.
+    fn state(self) -> MethodState {
+        match self {
+            Self::Stale => MethodState::Postponed,
+            Self::Muted => MethodState::Muted,
+            Self::Throttled => MethodState::Throttled,
+        }
+    }
+
     /// To whom the probe counts calls that were in progress.
     fn cause(self) -> Cause {
         match self {
@@ -150,13 +159,9 @@ impl Guards {
 
     /// The state of a method that has probes.
     pub(crate) fn state(&self, id: MethodId) -> MethodState {
-        let is = |reason| self.closed(reason).contains(&id);
-        match () {
-            () if is(ClosedReason::Stale) => MethodState::Postponed,
-            () if is(ClosedReason::Muted) => MethodState::Muted,
-            () if is(ClosedReason::Throttled) => MethodState::Throttled,
-            () => MethodState::Instrumented,
-        }
+        let reasons = ClosedReason::ALL.into_iter().filter(|why| self.closed(*why).contains(&id));
+        // The first in the order of states counts.
+        reasons.map(ClosedReason::state).min().unwrap_or(MethodState::Instrumented)
     }
 
     /// The rules that still have an effect, in the order in which they were given.

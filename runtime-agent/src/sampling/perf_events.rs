@@ -35,7 +35,7 @@ const UNUSED_NS: u64 = 1_000_000_000;
 
 /// Why there are no events here; `None` if there are.
 pub(super) fn refusal() -> Option<String> {
-    let error = perf_event::open(os_id().get(), UNUSED_NS, false).err()?;
+    let error = perf_event::open(os_id(), UNUSED_NS, false).err()?;
     let why = match fs::read_to_string("/proc/sys/kernel/perf_event_paranoid") {
         Ok(level) if error.raw_os_error() == Some(libc::EACCES) => {
             format!("{error}, perf_event_paranoid={}", level.trim())
@@ -47,7 +47,7 @@ pub(super) fn refusal() -> Option<String> {
 
 /// Why events do not say where threads are in the kernel; `None` if they do.
 pub(super) fn kernel_refusal() -> Option<String> {
-    match perf_event::open(os_id().get(), UNUSED_NS, true) {
+    match perf_event::open(os_id(), UNUSED_NS, true) {
         Err(error) => Some(format!("perf_event_open is refused for its stacks ({error})")),
         Ok(event) => match rings::map(event.as_raw_fd()) {
             Err(error) => Some(rings::reason(&error)),
@@ -90,7 +90,7 @@ fn create_and(
     }
     let created = open_with_ring(thread, interval_ns).and_then(|(file, ring)| {
         let fd = file.as_raw_fd();
-        let started = perf_event::send_to(file.as_fd(), thread.get(), signal)
+        let started = perf_event::send_to(file.as_fd(), thread, signal)
             .map(|()| before(fd))
             .and_then(|()| perf_event::enable(file.as_fd()));
         let event = started
@@ -111,14 +111,14 @@ fn create_and(
 fn open_with_ring(thread: OsThreadId, interval_ns: u64) -> io::Result<(OwnedFd, usize)> {
     if rings::reserve() {
         // Kernels before 4.7 know no such ring.
-        let with_stacks = perf_event::open(thread.get(), interval_ns, true);
+        let with_stacks = perf_event::open(thread, interval_ns, true);
         let mapped = with_stacks.and_then(|file| rings::map(file.as_raw_fd()).map(|at| (file, at)));
         if let Ok(both) = mapped {
             return Ok(both);
         }
         rings::give_back();
     }
-    Ok((perf_event::open(thread.get(), interval_ns, false)?, 0))
+    Ok((perf_event::open(thread, interval_ns, false)?, 0))
 }
 
 fn unmap(ring: usize) {

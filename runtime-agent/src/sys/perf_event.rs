@@ -4,6 +4,7 @@
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
+use log_format::ids::OsThreadId;
 use perf_event_open_sys::bindings::{
     PERF_COUNT_SW_CPU_CLOCK, PERF_FLAG_FD_CLOEXEC, PERF_SAMPLE_CALLCHAIN, PERF_TYPE_SOFTWARE,
     perf_event_attr,
@@ -15,7 +16,7 @@ use perf_event_open_sys::{ioctls, perf_event_open};
 ///
 /// # Errors
 /// The kernel refuses it.
-pub(crate) fn open(thread: u32, interval_ns: u64, stacks: bool) -> io::Result<OwnedFd> {
+pub(crate) fn open(thread: OsThreadId, interval_ns: u64, stacks: bool) -> io::Result<OwnedFd> {
     let mut event = perf_event_attr {
         type_: PERF_TYPE_SOFTWARE,
         size: u32::try_from(size_of::<perf_event_attr>()).unwrap_or(0),
@@ -32,7 +33,7 @@ pub(crate) fn open(thread: u32, interval_ns: u64, stacks: bool) -> io::Result<Ow
     }
     let flags = libc::c_ulong::from(PERF_FLAG_FD_CLOEXEC);
     // SAFETY: the structure lives during the call; the event is of one thread, on any processor, in no group.
-    let fd = unsafe { perf_event_open(&raw mut event, thread.cast_signed(), -1, -1, flags) };
+    let fd = unsafe { perf_event_open(&raw mut event, thread.get().cast_signed(), -1, -1, flags) };
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
@@ -44,7 +45,11 @@ pub(crate) fn open(thread: u32, interval_ns: u64, stacks: bool) -> io::Result<Ow
 ///
 /// # Errors
 /// The kernel refuses it.
-pub(crate) fn send_to(event: BorrowedFd<'_>, thread: u32, signal: libc::c_int) -> io::Result<()> {
+pub(crate) fn send_to(
+    event: BorrowedFd<'_>,
+    thread: OsThreadId,
+    signal: libc::c_int,
+) -> io::Result<()> {
     const SET_OWNER: libc::c_int = 15;
     const SET_SIGNAL: libc::c_int = 10;
     const FLAGS: libc::c_int = libc::O_ASYNC | libc::O_NONBLOCK;
@@ -54,7 +59,7 @@ pub(crate) fn send_to(event: BorrowedFd<'_>, thread: u32, signal: libc::c_int) -
         kind: libc::c_int,
         thread: libc::pid_t,
     }
-    let owner = Owner { kind: 0, thread: thread.cast_signed() };
+    let owner = Owner { kind: 0, thread: thread.get().cast_signed() };
     let fd = event.as_raw_fd();
     // SAFETY: the descriptor is open, and the structure lives during the call.
     unsafe {

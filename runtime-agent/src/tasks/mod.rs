@@ -146,7 +146,7 @@ impl Tasks {
             requests: 0,
             reason: String::new(),
         };
-        let wrong = order.check().or_else(|| {
+        let wrong = order.rejection().or_else(|| {
             let other =
                 self.all.iter().find(|task| task.overlaps(row.start_ns, row.duration_ns))?;
             let TaskRow { task, endpoint, start_ns, duration_ns, .. } = &other.row;

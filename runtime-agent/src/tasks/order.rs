@@ -107,8 +107,8 @@ impl TaskOrder {
         Ok(())
     }
 
-    /// The checks that SkyWalking's server and agent make. `None` if all is well, else what is wrong.
-    pub(crate) fn check(&self) -> Option<String> {
+    /// Why SkyWalking's server and agent would reject it, if they would.
+    pub(crate) fn rejection(&self) -> Option<String> {
         let (shortest, longest) = DURATION;
         let text = |duration: Duration| duration_text(log_format::units::as_ns(duration));
         if self.endpoint.is_empty() {
@@ -196,7 +196,7 @@ mod tests {
         assert_eq!(order.endpoint, "GET /api users");
         assert_eq!(order.methods.len(), 2);
         assert_eq!(order.start, Start::SecondOfDay(14 * 3600));
-        assert_eq!(order.check(), None);
+        assert_eq!(order.rejection(), None);
         let ms = TaskOrder::parse("start=1790000000000 endpoint=a.B.c").unwrap();
         assert_eq!(ms.start, Start::UnixMs(1_790_000_000_000));
         let later = TaskOrder::parse("start=+10m endpoint=a.B.c").unwrap();
@@ -245,7 +245,7 @@ mod tests {
             ("max_samples=0 endpoint=a.B.c", Some("max_samples=0: must be from 1 to 9")),
             ("min_duration=0 endpoint=a.B.c", None),
         ] {
-            assert_eq!(TaskOrder::parse(text).unwrap().check().as_deref(), wrong, "{text}");
+            assert_eq!(TaskOrder::parse(text).unwrap().rejection().as_deref(), wrong, "{text}");
         }
     }
 }
