@@ -265,7 +265,8 @@ fn a_throttled_or_muted_method_is_listed_apart_and_a_regression_in_a_short_run_f
     );
 }
 
-/// While a class is postponed, its calls are not counted. If it is postponed until the run ends, it has none in the log.
+/// While a class is postponed, its calls are not counted. If it is postponed until the run ends, it has none in the
+/// log.
 #[test]
 fn methods_of_a_class_that_never_had_probes_have_not_vanished() {
     let logs = Logs::new();

@@ -27,8 +27,8 @@ const LONG: &str =
 const CALLED: u32 = 12;
 const ENTERED: std::ops::Range<u32> = 31..38;
 
-/// A service with everything that a report can show: `Worker.run > Dispatcher.next` are not recorded, and call `Handler1`,
-/// whose slowest call took 2 s and called twelve methods, each another one.
+/// A service with everything that a report can show: `Worker.run > Dispatcher.next` are not recorded, and call
+/// `Handler1`, whose slowest call took 2 s and called twelve methods, each another one.
 fn busy() -> Logs {
     let logs = Logs::new();
     let run = logs.run("20261120T140000Z-web07-4242", "web07", 4242);
@@ -321,8 +321,8 @@ fn a_number_of_slowest_calls_that_is_none_is_named() {
     }
 }
 
-/// Rows are written when calls end: those of a call at the end of an hour are in the next hour's file, and are read, but
-/// not those of later hours.
+/// Rows are written when calls end: those of a call at the end of an hour are in the next hour's file, and are read,
+/// but not those of later hours.
 #[test]
 fn the_tree_of_a_call_across_hours_is_whole() {
     let logs = Logs::new();

@@ -14,8 +14,8 @@ use std::process::{Command, Stdio};
 use crate::common::shop::shop;
 use crate::common::{Logs, browser};
 
-/// Whether a tool is installed; if not, reports that. `scripts/test.sh` prints it at its end, because output of tests that
-/// pass is hidden.
+/// Whether a tool is installed; if not, reports that. `scripts/test.sh` prints it at its end, because output of tests
+/// that pass is hidden.
 fn is_there(tool: &str, args: &[&str], needed_for: &str) -> bool {
     let tried = Command::new(tool).args(args).stdout(Stdio::null()).stderr(Stdio::null()).status();
     let is_there = tried.is_ok_and(|status| status.success());

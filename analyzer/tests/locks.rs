@@ -14,8 +14,8 @@ use log_format::file_names::Table;
 use log_format::rows::{LockKind, LockRow, LockWaitRow, counter as name};
 use serde_json::{Value, json};
 
-/// Of each row: lock class, method of the site, waits, total, p50, p99 and longest wait in microseconds, and the longest
-/// holder.
+/// Of each row: lock class, method of the site, waits, total, p50, p99 and longest wait in microseconds, and the
+/// longest holder.
 fn rows(logs: &Logs, more: &[&str]) -> Vec<Value> {
     let json = logs.analyze(&[&["logs", "--format", "json"], more].concat()).json();
     let rows = json["lock_waits"]["locks"].as_array().cloned().unwrap_or_default();

@@ -251,8 +251,8 @@ fn cpu_samples_take_the_moments_of_their_second() {
     assert_eq!((&all[2], all.len()), (&query, 4), "{all:?}");
 }
 
-/// One `query` of many is long enough to be recorded. Samples of the others are at moments of its caller, as far as that
-/// has time in callees that are not recorded.
+/// One `query` of many is long enough to be recorded. Samples of the others are at moments of its caller, as far as
+/// that has time in callees that are not recorded.
 #[test]
 fn samples_of_calls_too_short_to_be_recorded_are_below_their_caller() {
     for (check_self_ms, snapshots) in [(180, 2), (50, 15), (0, 20), (500, 0)] {

@@ -189,7 +189,8 @@ fn dumps_full_of_rubbish_or_cut_anywhere_are_counted_and_harm_no_other() {
 fn samples_are_written_as_dumps_and_read_again_with_the_same_counts() {
     let logs = waiting_shop();
     let run = logs.run(RUN, "web07", 4242);
-    // A thread with an id of Java's, which those of the collector have not, a frame with a file, and a wait with a limit.
+    // A thread with an id of Java's, which those of the collector have not, a frame with a file, and a wait with a
+    // limit.
     run.rows(T14, &[ThreadRow { java_id: JavaThreadId::new(31), ..thread(1, "exec-1") }]);
     let park = "java.util.concurrent.locks.LockSupport";
     let pay = FrameRow { source: "Order.java".into(), ..frame(30, "java", ORDER, "pay", "()V") };

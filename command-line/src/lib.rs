@@ -1,5 +1,5 @@
-//! What the commands `analyze`, `tprofiler` and `tprofiler-skywalking` have in common: the text of `--version`, the manual
-//! page and the completions.
+//! What the commands `analyze`, `tprofiler` and `tprofiler-skywalking` have in common: the text of `--version`, the
+//! manual page and the completions.
 //!
 //! In goes a command as clap describes it, and out come `VERSION` and, for `--generate WHAT`, a text. Start with
 //! [`generated`].

@@ -185,7 +185,8 @@ row! {
     FrameRow in Frames {
         /// Frame id.
         id: FrameId,
-        /// `java`, `native` for a library, `kernel`, or `other` for threads without Java code and stacks that are not whole.
+        /// `java`, `native` for a library, `kernel`, or `other` for threads without Java code and stacks that are not
+        /// whole.
         kind: String,
         /// Class name with dots, or empty.
         class: String,
@@ -465,8 +466,8 @@ row! {
         class: String,
         /// Calls that they ended.
         thrown: u64,
-        /// Of these, calls whose exception had left no instrumented call inside them: it came from the method itself or from a
-        /// method that is not measured.
+        /// Of these, calls whose exception had left no instrumented call inside them: it came from the method itself or
+        /// from a method that is not measured.
         began: u64,
     }
 }

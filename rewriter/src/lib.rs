@@ -9,9 +9,9 @@
 //! selected methods are rebuilt, and every other byte is copied unchanged. No input makes it panic: a malformed class
 //! is an [`Error`], a method that cannot be instrumented a [`Skip`].
 //!
-//! Begin to read at [`Rewriter::rewrite`]. `code_layout` plans where the probes go, `overflow_handlers` what happens if one of a
-//! handler overflows the stack, `emit` writes the new code, `stack_map`, `tables` and `annotations` move what refers to
-//! code offsets; `probe_constants` appends to the constant pool.
+//! Begin to read at [`Rewriter::rewrite`]. `code_layout` plans where the probes go, `overflow_handlers` what happens if
+//! one of a handler overflows the stack, `emit` writes the new code, `stack_map`, `tables` and `annotations` move what
+//! refers to code offsets; `probe_constants` appends to the constant pool.
 //!
 //! ```no_run
 //! use rewriter::{ClassInfo, MethodInfo, Outcome, ProbeId, Rewriter, Selector};

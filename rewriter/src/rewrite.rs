@@ -412,9 +412,9 @@ struct ClassWork<'a, 's> {
 }
 
 impl ClassWork<'_, '_> {
-    /// Appends an annotation behind the Code attribute of a method that parks: HotSpot's compilers shall not put it into
-    /// its callers. With the probes, it made loops that park an eighth slower. Returns how many attributes the method has
-    /// then; `None` if it gets no annotation.
+    /// Appends an annotation behind the Code attribute of a method that parks: HotSpot's compilers shall not put it
+    /// into its callers. With the probes, it made loops that park an eighth slower. Returns how many attributes the
+    /// method has then; `None` if it gets no annotation.
     fn annotate(&mut self, method: &RawMethod<'_>) -> Option<u16> {
         let annotated = Annotated::new(self.pool, method.attributes);
         if self.probes_for != Probes::Parks || annotated.attribute(ANNOTATIONS).is_some() {

@@ -171,8 +171,8 @@ pub(crate) fn frames_without_this(table: Cursor<'_>, parameters: usize) -> Resul
     Ok(without)
 }
 
-/// Writes the contents of a StackMapTable: the frames of `attribute`, if there is one, with two more in each handler that
-/// has a `nop` for an overflow, and then those of the added handlers. `Ok(false)` if there are too many.
+/// Writes the contents of a StackMapTable: the frames of `attribute`, if there is one, with two more in each handler
+/// that has a `nop` for an overflow, and then those of the added handlers. `Ok(false)` if there are too many.
 pub(crate) fn write(
     out: &mut Vec<u8>,
     attribute: Option<Cursor<'_>>,

@@ -158,8 +158,8 @@ pub(crate) struct Reply {
 
 pub(crate) type Answer = Result<Reply, Error>;
 
-/// Waits for a detach after the agent thread has panicked, and refuses all else. Returns where the answer goes; `None` if the
-/// JVM ends.
+/// Waits for a detach after the agent thread has panicked, and refuses all else. Returns where the answer goes; `None`
+/// if the JVM ends.
 pub(crate) fn answer_after_panic(requests: &Requests) -> Option<SyncSender<Answer>> {
     while let Ok(Asked { request, answer, .. }) = requests.recv() {
         match request {

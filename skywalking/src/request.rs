@@ -40,8 +40,8 @@ pub(crate) struct Sendable {
 }
 
 impl Sendable {
-    /// Its snapshots in order, in batches. They are made when they are sent: a stack that many share would be there many
-    /// times.
+    /// Its snapshots in order, in batches. They are made when they are sent: a stack that many share would be there
+    /// many times.
     pub(crate) fn batches(&self) -> impl Iterator<Item = Vec<ThreadSnapshot>> {
         batches(self.snapshots.iter().map(|snapshot| self.snapshot(snapshot)))
     }

@@ -1,9 +1,9 @@
 //! Runs real Java programs on real JVMs under the agent, and reads what it recorded.
 //!
 //! The programs are in `java/`; the tests that use them are in `tests/`, one file for a part of the product. Begin to
-//! read at [`Java`], which starts a program, and [`Profile`], which reads what was recorded. A test that lacks something, such as a JDK,
-//! panics and names it. One that the machine does not allow (mounts, another user) prints `skipped: ...`, and panics
-//! if the variable `CI` is set.
+//! read at [`Java`], which starts a program, and [`Profile`], which reads what was recorded. A test that lacks
+//! something, such as a JDK, panics and names it. One that the machine does not allow (mounts, another user) prints
+//! `skipped: ...`, and panics if the variable `CI` is set.
 
 mod agents;
 mod artifacts;

@@ -52,8 +52,8 @@ pub struct Running {
     stderr: Option<JoinHandle<String>>,
 }
 
-/// Whether these options may instrument classes of the JDK. The JVM verifies those only with `-Xverify:all`, which keeps it
-/// from its class archive: it takes twice the CPU time to start.
+/// Whether these options may instrument classes of the JDK. The JVM verifies those only with `-Xverify:all`, which
+/// keeps it from its class archive: it takes twice the CPU time to start.
 fn may_include_jdk(options: &str) -> bool {
     let is_jdk = |include: &str| {
         let first = include.split('.').next().unwrap_or_default();

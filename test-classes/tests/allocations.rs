@@ -315,8 +315,8 @@ fn without_the_counter_calls_have_no_allocated_bytes() {
     }
 }
 
-/// What each request allocated is what the JVM says, in platform threads. Calls within it, and those of virtual threads,
-/// do not say it.
+/// What each request allocated is what the JVM says, in platform threads. Calls within it, and those of virtual
+/// threads, do not say it.
 #[test]
 fn each_request_has_its_allocated_bytes() {
     for jdk in jdks() {

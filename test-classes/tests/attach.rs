@@ -308,7 +308,8 @@ fn until_stopped(pid: &str) {
     });
 }
 
-/// A JVM with attach disabled does not answer. Where `tprofiler` cannot read its options, it stops waiting after a time.
+/// A JVM with attach disabled does not answer. Where `tprofiler` cannot read its options, it stops waiting after a
+/// time.
 #[test]
 fn a_jvm_that_does_not_answer_times_out() {
     let folder = tempfile::tempdir().expect("a temporary folder");

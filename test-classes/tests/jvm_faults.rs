@@ -93,8 +93,8 @@ fn exceptions_from_elsewhere_end_calls() {
     }
 }
 
-/// A probe may take more stack than the one at the entry of the same call, here because only that one is compiled. While
-/// calls are recorded, recursions are kept from the end of the stack, and no probe meets it.
+/// A probe may take more stack than the one at the entry of the same call, here because only that one is compiled.
+/// While calls are recorded, recursions are kept from the end of the stack, and no probe meets it.
 #[test]
 fn handlers_run_where_a_probe_overflows_the_stack() {
     let start = "-XX:CompileCommand=compileonly,java/lang/$TProfiler.Start";

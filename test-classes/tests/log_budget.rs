@@ -117,8 +117,8 @@ fn times(stdout: &str, word: &str) -> Vec<u64> {
 }
 
 /// When requests are few again, the threshold comes down, and all of them are recorded again, each call. They were
-/// served at these times; slow ones ended at others. Counted from the longest pause in the middle, which no stall of the
-/// machine fills.
+/// served at these times; slow ones ended at others. Counted from the longest pause in the middle, which no stall of
+/// the machine fills.
 fn expect_late_requests(jdk: &Jdk, profile: &Profile, served: &[u64], ended: Vec<u64>) {
     let first = served.iter().min().expect("requests");
     let mut all = ended;

@@ -1,7 +1,8 @@
 //! Randomly changed classes: the rewriter does not panic, and HotSpot accepts the rewritten form of each class that
 //! it accepts.
 //!
-//! It runs for 20 seconds, or for `FUZZ_SECONDS`, and at least once with each JDK. The seed is always the same, unless `FUZZ_SEED` sets another.
+//! It runs for 20 seconds, or for `FUZZ_SECONDS`, and at least once with each JDK. The seed is always the same, unless
+//! `FUZZ_SEED` sets another.
 
 use std::fs;
 use std::panic::catch_unwind;

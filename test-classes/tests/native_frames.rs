@@ -7,7 +7,8 @@ use test_classes::{
     Java, Jdk, Profile, Sampled, artifacts, classes, ends_of_jdks, faults, samples,
 };
 
-/// How long the program works, in seconds of CPU time. The agent reads libraries once native code has used a second of CPU time.
+/// How long the program works, in seconds of CPU time. The agent reads libraries once native code has used a second of
+/// CPU time.
 const SECONDS: &str = "4";
 /// What the program's native method calls.
 const BURNS: [&str; 4] =

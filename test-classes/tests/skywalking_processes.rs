@@ -1,4 +1,5 @@
-//! Profiling tasks of processes, SkyWalking's eBPF profiling, with a real server and programs that know their own shares.
+//! Profiling tasks of processes, SkyWalking's eBPF profiling, with a real server and programs that know their own
+//! shares.
 
 use std::thread;
 use std::time::Duration;

@@ -160,7 +160,8 @@ fn short_calls_of_a_request_are_all_there() {
     }
 }
 
-/// So many calls are recorded that their thread has no room for more: no request is missing, and each says what it lacks.
+/// So many calls are recorded that their thread has no room for more: no request is missing, and each says what it
+/// lacks.
 #[test]
 fn requests_are_not_lost_among_too_many_recorded_calls() {
     for jdk in ends_of_jdks() {

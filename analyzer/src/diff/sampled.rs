@@ -65,8 +65,8 @@ pub(super) fn is_no_chance([was, is]: [u64; 2], [was_samples, is_samples]: [u64;
     was.abs_diff(is) as f64 > CLEAR * was_error.hypot(is_error)
 }
 
-/// The changes of all waits, the largest first, whether more or less; none unless both sides have waiting. The functions
-/// turn the time of a side into that of a second.
+/// The changes of all waits, the largest first, whether more or less; none unless both sides have waiting. The
+/// functions turn the time of a side into that of a second.
 pub(super) fn wait_changes(
     before: &OffCpuReport,
     after: &OffCpuReport,

@@ -19,8 +19,8 @@ pub struct TimeChange<K> {
     pub change: Change,
 }
 
-/// All changes, the largest first, whether more or less. Figures of the same thing on a side add up. The functions scale
-/// times of a side to an hour.
+/// All changes, the largest first, whether more or less. Figures of the same thing on a side add up. The functions
+/// scale times of a side to an hour.
 pub(super) fn time_changes<'r, K: Ord>(
     before: impl Iterator<Item = (K, &'r Figures)>,
     after: impl Iterator<Item = (K, &'r Figures)>,

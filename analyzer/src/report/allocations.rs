@@ -102,8 +102,8 @@ impl AllocationReport {
     }
 }
 
-/// The hours in which something was allocated or sampled. The last interval of a run that goes on is not told yet, so an
-/// hour has at least the seconds with allocations.
+/// The hours in which something was allocated or sampled. The last interval of a run that goes on is not told yet, so
+/// an hour has at least the seconds with allocations.
 fn hours(
     minutes: &[(u64, u64)],
     seconds: &BTreeMap<u64, u64>,

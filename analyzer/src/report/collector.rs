@@ -481,7 +481,8 @@ impl Collector {
         });
     }
 
-    /// The groups with their methods, CPU time by method, where threads waited, and whether a sum overflowed. Takes the sums.
+    /// The groups with their methods, CPU time by method, where threads waited, and whether a sum overflowed. Takes the
+    /// sums.
     fn take_groups(
         &mut self,
         runs: &[RunInput],

@@ -1,4 +1,5 @@
-//! Exceptions that left instrumented methods, by their class and the method where they began to leave instrumented code.
+//! Exceptions that left instrumented methods, by their class and the method where they began to leave instrumented
+//! code.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;

@@ -1,5 +1,5 @@
-//! The tree of a slow call, or of a request of a profile task: what it called, and what its thread did meanwhile that is no call. Calls, waits and SQL
-//! statements are below the innermost recorded call or statement around them:
+//! The tree of a slow call, or of a request of a profile task: what it called, and what its thread did meanwhile that
+//! is no call. Calls, waits and SQL statements are below the innermost recorded call or statement around them:
 //!
 //! ```text
 //! pay    |=============================|      pay

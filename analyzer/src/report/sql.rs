@@ -66,8 +66,8 @@ impl SqlCaller {
 }
 
 impl SqlReport {
-    /// The report of these statements. Without statistics, or if only slow executions have what is selected, figures are
-    /// of the slow ones. `calls_of` returns how often a method was called, if that is known.
+    /// The report of these statements. Without statistics, or if only slow executions have what is selected, figures
+    /// are of the slow ones. `calls_of` returns how often a method was called, if that is known.
     pub(crate) fn new(
         mut sums: SqlSums,
         calls_of: impl Fn(&Method) -> Option<u64>,

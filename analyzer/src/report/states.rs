@@ -1,4 +1,5 @@
-//! What threads did, from samples: the time of each state, and the methods in it. Running is CPU time, all else waiting.
+//! What threads did, from samples: the time of each state, and the methods in it. Running is CPU time, all else
+//! waiting.
 
 use std::collections::BTreeMap;
 
@@ -25,8 +26,8 @@ pub struct StateTime {
     pub state: String,
     /// The time of all threads and selected methods, in nanoseconds.
     pub ns: u64,
-    /// The methods with their time, those with most first, as many as were asked for. The JDK's code counts for the method
-    /// outside it that called it.
+    /// The methods with their time, those with most first, as many as were asked for. The JDK's code counts for the
+    /// method outside it that called it.
     pub methods: Vec<(Method, u64)>,
     /// The number of methods beyond those.
     pub not_shown: usize,

@@ -39,7 +39,8 @@ pub struct TracedMethod {
 }
 
 impl TracedMethod {
-    /// The share of calls that come from a caller with so many, and its 95% interval to either side; both are parts of 1.
+    /// The share of calls that come from a caller with so many, and its 95% interval to either side; both are parts of
+    /// 1.
     #[must_use]
     pub fn share(&self, calls: u64) -> (f64, f64) {
         let share = calls as f64 / self.calls.max(1) as f64;

@@ -60,7 +60,8 @@ pub fn read_samples(
 }
 
 /// Passes each row of samples of a run that `takes` says to `each`, in the order of the files, if its thread is
-/// selected. `names` has the names of threads, if the selection asks for some. If `each` refuses a row, it is a bad line.
+/// selected. `names` has the names of threads, if the selection asks for some. If `each` refuses a row, it is a bad
+/// line.
 pub fn each_sample(
     run: &RunInput,
     selection: &Selection,

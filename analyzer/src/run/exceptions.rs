@@ -20,8 +20,8 @@ use crate::stats::last_hours::LastHours;
 use crate::stats::method::Method;
 use crate::stats::sampled_stacks::{SampledStacks, is_part_of_caller};
 
-/// Adds the selected exceptions of the run at index `place` in the list of runs, each to its group. `hours` are the last
-/// ones of all runs, if they can be compared. Returns the names of their threads if these are groups.
+/// Adds the selected exceptions of the run at index `place` in the list of runs, each to its group. `hours` are the
+/// last ones of all runs, if they can be compared. Returns the names of their threads if these are groups.
 pub fn read_exceptions(
     run: &RunInput,
     place: usize,

@@ -29,8 +29,8 @@ pub struct LogLosses {
     pub recorded_calls_dropped: u64,
     /// Recorded calls dropped to stay within the hour's budget.
     pub recorded_calls_over_budget: u64,
-    /// Recorded waits for monitors that were dropped: too many waited for the agent thread, or the hour's budget was used
-    /// up.
+    /// Recorded waits for monitors that were dropped: too many waited for the agent thread, or the hour's budget was
+    /// used up.
     pub lock_waits_dropped: u64,
     /// Sampled allocations that were not written.
     pub allocation_samples_dropped: u64,

@@ -160,8 +160,8 @@ impl RecordedTime {
         times
     }
 
-    /// When allocations were sampled in `range`: times from a moment until before another. They are taken as the first part
-    /// of each interval.
+    /// When allocations were sampled in `range`: times from a moment until before another. They are taken as the first
+    /// part of each interval.
     #[must_use]
     pub fn allocation_times(&self, range: &TimeRange) -> Vec<(u64, u64)> {
         let clipped = |(start_ns, ns): (&u64, &u64)| {

@@ -147,8 +147,8 @@ impl CallTree {
         }
     }
 
-    /// Adds an event below the path `frames`, the outermost first. If it is one of the path's last call itself, not of a
-    /// callee that was not recorded, its self time is taken from the call's: self time and callees still add up.
+    /// Adds an event below the path `frames`, the outermost first. If it is one of the path's last call itself, not of
+    /// a callee that was not recorded, its self time is taken from the call's: self time and callees still add up.
     pub fn add_event(
         &mut self,
         frames: impl Iterator<Item = Frame>,

@@ -1,5 +1,5 @@
-//! Exceptions that left instrumented methods, summed up by their class and the method: exact counts, and examples, which
-//! have threads, messages and stacks.
+//! Exceptions that left instrumented methods, summed up by their class and the method: exact counts, and examples,
+//! which have threads, messages and stacks.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};

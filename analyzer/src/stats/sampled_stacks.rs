@@ -246,8 +246,8 @@ impl SampledStacks {
         groups
     }
 
-    /// Each stack of all groups: its frames from the innermost, without probes, its time in nanoseconds and its samples;
-    /// sorted by the frames.
+    /// Each stack of all groups: its frames from the innermost, without probes, its time in nanoseconds and its
+    /// samples; sorted by the frames.
     #[must_use]
     pub fn stacks(&self) -> Vec<(Vec<&Method>, u64, u64)> {
         let mut stacks: BTreeMap<usize, SampledTime> = BTreeMap::new();

@@ -84,8 +84,8 @@ pub fn add(sums: &mut HashMap<SqlSite, Figures>, site: SqlSite, figures: &Figure
 /// Stands for the middle of a text that is too long.
 const LEFT_OUT: &str = " ... ";
 
-/// A text in one line of at most `width` characters. What is too long keeps its begin and its end: long lists of columns
-/// have the table behind them.
+/// A text in one line of at most `width` characters. What is too long keeps its begin and its end: long lists of
+/// columns have the table behind them.
 #[must_use]
 pub fn shortened(text: &str, width: usize) -> String {
     // As they are in names of a log.

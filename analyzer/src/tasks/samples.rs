@@ -163,8 +163,8 @@ impl ThreadSamples {
         self.groups.entry(group).or_default().push(sample);
     }
 
-    /// The deeper frames at moments in order, each `period_ns` after the other. `unrecorded_ns` has for each call the time
-    /// of its callees that are not recorded.
+    /// The deeper frames at moments in order, each `period_ns` after the other. `unrecorded_ns` has for each call the
+    /// time of its callees that are not recorded.
     pub(super) fn at(
         &self,
         moments: &[Moment],
@@ -211,8 +211,8 @@ struct FreeMoments<'m> {
 }
 
 impl FreeMoments<'_> {
-    /// Gives a sample at most so many of the free moments in its time with this path, or of those in callees that are not
-    /// recorded. Returns how many.
+    /// Gives a sample at most so many of the free moments in its time with this path, or of those in callees that are
+    /// not recorded. Returns how many.
     fn take(&mut self, sample: &Sample, place: Place, most: u64, unrecorded: bool) -> u64 {
         let index = |ns| self.moments.partition_point(|moment| moment.at_ns < ns);
         let time = index(sample.time.start)..index(sample.time.end);

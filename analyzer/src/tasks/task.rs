@@ -68,8 +68,8 @@ impl Task {
         self.running_since_ns = running_since_ns;
     }
 
-    /// Whether shorter calls of a request than usual have no rows, because there were too many. Usually, all have rows that
-    /// take a hundredth of the dump period, and 100 us.
+    /// Whether shorter calls of a request than usual have no rows, because there were too many. Usually, all have rows
+    /// that take a hundredth of the dump period, and 100 us.
     #[must_use]
     pub fn lacks_short_calls(&self, request: &Request) -> bool {
         request.least_call_ns > (self.dump_period_ns / 100).max(100_000)

@@ -65,8 +65,8 @@ pub fn held_in(stack: u32, wait: LockWaitRow) -> LockWaitRow {
 /// ```
 ///
 /// Other waits: of exec-1, one that began before the call and ended within it; of exec-2, one at the same time as the
-/// call, and two of 1 ms a minute later, for exec-1. While exec-1 waited for the journal, exec-2 was in `reserve`, which
-/// slept.
+/// call, and two of 1 ms a minute later, for exec-1. While exec-1 waited for the journal, exec-2 was in `reserve`,
+/// which slept.
 pub fn shop() -> Logs {
     let logs = Logs::new();
     let run = logs.run(RUN, "web07", 4242);

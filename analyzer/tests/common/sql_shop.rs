@@ -72,8 +72,8 @@ pub fn slow_sql(
 /// SQL                                                                           |INSERT|
 /// ```
 ///
-/// Other executions: of exec-2, at the same time, two a minute later, and one that had not ended when recording did; one
-/// of a statement without a name; and of no instrumented method, `[unknown statement]` and `[other statements]`.
+/// Other executions: of exec-2, at the same time, two a minute later, and one that had not ended when recording did;
+/// one of a statement without a name; and of no instrumented method, `[unknown statement]` and `[other statements]`.
 pub fn shop() -> Logs {
     let logs = Logs::new();
     let run = logs.run(RUN, "web07", 4242);

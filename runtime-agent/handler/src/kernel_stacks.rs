@@ -2,8 +2,8 @@
 //! interval of its CPU time.
 //!
 //! The ring is mapped for reading only, so the kernel overwrites the oldest, and it writes backwards: the newest record
-//! begins at its head, and older ones follow, up to where the last reading began. Nobody has to tell the kernel what was
-//! read, so a handler that reads while another thread unmaps the ring does no harm: its loads are guarded.
+//! begins at its head, and older ones follow, up to where the last reading began. Nobody has to tell the kernel what
+//! was read, so a handler that reads while another thread unmaps the ring does no harm: its loads are guarded.
 //!
 //! ```text
 //! head -> | newest record | an older one | seen -> | read before | ... 0

@@ -10,7 +10,8 @@
 //!   queue    samples on their way to the agent thread
 //!   threads  what is known about threads, by the kernel's number
 //! ```
-//! Begin to read at [`signal`]. All of it is async-signal-safe: the crate has neither `std` nor `alloc` nor dependencies.
+//! Begin to read at [`signal`]. All of it is async-signal-safe: the crate has neither `std` nor `alloc` nor
+//! dependencies.
 #![no_std]
 // Only parts of words are taken, and words have 64 bits.
 #![allow(clippy::cast_possible_truncation)]

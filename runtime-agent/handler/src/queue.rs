@@ -100,8 +100,8 @@ impl Queue {
         self.dropped.load(Ordering::Relaxed)
     }
 
-    /// Adds a sample with its frames: those in the kernel, and the process's own. `shadow` returns the method ids of the
-    /// shadow stack one by one, the outermost first, and `depth` is how many.
+    /// Adds a sample with its frames: those in the kernel, and the process's own. `shadow` returns the method ids of
+    /// the shadow stack one by one, the outermost first, and `depth` is how many.
     pub(crate) fn put(
         &self,
         sample: &Sample,

@@ -104,8 +104,8 @@ static IS_COUNTER: AtomicBool = AtomicBool::new(true);
 pub struct Counts {
     /// Signals that somebody else sent.
     pub foreign: u64,
-    /// Samples without stacks, because somebody has replaced the handlers of faults, the thread blocks them, or it has a
-    /// small stack for handlers.
+    /// Samples without stacks, because somebody has replaced the handlers of faults, the thread blocks them, or it has
+    /// a small stack for handlers.
     pub unguarded: u64,
     /// Samples that were not taken, or for which the queue had no room.
     pub dropped: u64,

@@ -3,8 +3,8 @@
 //!
 //! Orderings: a page, a `JavaThread`, a source and the time of a thread's begin are released when they are set, and
 //! acquired where they are read, so what was written before is there: the zeroed slots, the mapped ring, `seen` and
-//! `doubled` of a new event. After that, `seen` is relaxed, as only handlers of its own thread use it, and `busy` orders
-//! one handler of a thread against another that interrupts it.
+//! `doubled` of a new event. After that, `seen` is relaxed, as only handlers of its own thread use it, and `busy`
+//! orders one handler of a thread against another that interrupts it.
 #![allow(unsafe_code)]
 
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};

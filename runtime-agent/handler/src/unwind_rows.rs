@@ -123,8 +123,8 @@ pub fn has_room() -> bool {
     COUNT.load(Ordering::Relaxed) < MOST_LIBRARIES
 }
 
-/// Publishes the rows of a library whose code is from `start` to `end`. Returns its number; `None` if there are too many
-/// libraries. Only one thread may call this.
+/// Publishes the rows of a library whose code is from `start` to `end`. Returns its number; `None` if there are too
+/// many libraries. Only one thread may call this.
 pub fn publish(start: usize, end: usize, rows: &'static [Row]) -> Option<usize> {
     let number = COUNT.load(Ordering::Relaxed);
     let library = LIBRARIES.get(number)?;

@@ -17,8 +17,8 @@ pub(super) fn address(text: &str) -> Result<String, BadValue> {
     }
 }
 
-/// A value with something in it. An empty variable of a script would otherwise be a command without a value: `untrace ''`
-/// would end all traces.
+/// A value with something in it. An empty variable of a script would otherwise be a command without a value: `untrace
+/// ''` would end all traces.
 pub(super) fn given(text: &str) -> Result<String, BadValue> {
     if text.trim().is_empty() { Err(BadValue::because("empty")) } else { Ok(text.to_owned()) }
 }

@@ -1,8 +1,8 @@
 //! The connected clients. Unauthenticated clients and those that know the token have separate places.
 //!
 //! Every client begins unauthenticated. If all their places are taken, the connection of the oldest one
-//! is closed, once it had enough time to prove that it knows the token. So unauthenticated clients cannot keep the owner
-//! out, however many they are.
+//! is closed, once it had enough time to prove that it knows the token. So unauthenticated clients cannot keep the
+//! owner out, however many they are.
 
 use std::collections::HashMap;
 use std::net::{Shutdown, TcpStream};

@@ -10,7 +10,8 @@ use crate::options::{ControlOptions, Options, PortAccess};
 
 /// Commands a second, and in a burst, of all unauthenticated clients together.
 const UNAUTHENTICATED_COMMANDS: (u32, u32) = (10, 20);
-/// `start`, `stop` and `flush` a second, and in a burst, of all unauthenticated clients together: each waits for the disk.
+/// `start`, `stop` and `flush` a second, and in a burst, of all unauthenticated clients together: each waits for the
+/// disk.
 const UNAUTHENTICATED_SWITCHES: (u32, u32) = (1, 10);
 /// Commands a second, and in a burst, of all clients that know the token.
 const KNOWN_COMMANDS: (u32, u32) = (50, 100);

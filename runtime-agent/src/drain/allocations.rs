@@ -50,8 +50,8 @@ impl Allocations {
         Self { seconds: Seconds::default(), counter, sampled_before_ns, hot }
     }
 
-    /// Takes the samples since the last call. Returns when each was, and its thread, whose name must be written while it
-    /// is known.
+    /// Takes the samples since the last call. Returns when each was, and its thread, whose name must be written while
+    /// it is known.
     pub(super) fn round(
         &mut self,
         samples: &mut Samples,

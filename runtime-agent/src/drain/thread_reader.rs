@@ -93,8 +93,8 @@ impl ThreadReading {
         RequestThread::of(self.thread.runs(), self.id)
     }
 
-    /// Takes what is in its ring: call paths to `paths`, calls in requests of a task to `task_requests`, recorded calls to
-    /// `rows`.
+    /// Takes what is in its ring: call paths to `paths`, calls in requests of a task to `task_requests`, recorded calls
+    /// to `rows`.
     pub(crate) fn take_records(
         &mut self,
         anchors: &Anchors,

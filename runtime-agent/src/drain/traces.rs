@@ -37,8 +37,8 @@ impl Traces {
         Self { seconds: Seconds::default(), counter: SampleCounter::begin(traces::dropped) }
     }
 
-    /// Takes the calls since the last round. Returns when each began, and its thread, whose name must be written while it
-    /// is known.
+    /// Takes the calls since the last round. Returns when each began, and its thread, whose name must be written while
+    /// it is known.
     pub(super) fn round(
         &mut self,
         samples: &mut Samples,

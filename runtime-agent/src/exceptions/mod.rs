@@ -1,12 +1,12 @@
-//! Exceptions that leave instrumented methods: their classes, and examples of them. Probes count them (`probe::throws`), and
-//! call this only for what is new.
+//! Exceptions that leave instrumented methods: their classes, and examples of them. Probes count them
+//! (`probe::throws`), and call this only for what is new.
 //!
 //! ```text
 //! classes     their names, by identity hash
 //! examples    one of each class and method in an interval, until the agent thread takes them
 //! ```
-//! A probe gets the identity hashes of the exception and of its class: Java code has that of a class in a nanosecond, and
-//! it does not keep the class alive. The JVM is asked for a class once.
+//! A probe gets the identity hashes of the exception and of its class: Java code has that of a class in a nanosecond,
+//! and it does not keep the class alive. The JVM is asked for a class once.
 #![allow(unsafe_code)]
 
 mod classes;

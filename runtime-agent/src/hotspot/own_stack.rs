@@ -30,8 +30,8 @@ pub(crate) struct OwnStack {
 }
 
 impl OwnStack {
-    /// Reads it; `java_thread` is the thread's `JavaThread`, or 0 if that is not known. `None` if there is no memory. Notes
-    /// the name of a virtual thread, too.
+    /// Reads it; `java_thread` is the thread's `JavaThread`, or 0 if that is not known. `None` if there is no memory.
+    /// Notes the name of a virtual thread, too.
     pub(crate) fn read(java_thread: usize, virtual_thread: Option<JavaThreadId>) -> Option<Self> {
         let mut shadow = [0; MAX_SHADOW];
         let depth = signal::own_shadow(&mut shadow);
@@ -98,8 +98,8 @@ fn walked_stack(walk: Walk<'_, Process>) -> Option<(End, Vec<Frame>)> {
     Some((end, words.into_iter().map(Frame::from_word).collect()))
 }
 
-/// The stack of the calling thread, as the JVM says it; `None` if there is no memory. Most frames of a virtual thread may
-/// still be where they were while it was not mounted, and the walker does not see them.
+/// The stack of the calling thread, as the JVM says it; `None` if there is no memory. Most frames of a virtual thread
+/// may still be where they were while it was not mounted, and the walker does not see them.
 fn said_stack() -> Option<(End, Vec<Frame>)> {
     let thread =
         java_threads::get_jvmti().and_then(|jvmti| Some((jvmti.get_current_thread().ok()?, jvmti)));

@@ -3,8 +3,8 @@
 //!
 //! Each class has a number, and each of its methods with a probe an id. Whether the class is a statement, a connection
 //! or a driver is not known before its supertypes are: when it is prepared, they say so of it and of its superclasses,
-//! which may have methods that only a subclass makes those of a statement. The JIT drops the probes of final classes that
-//! are none; of others, a guard stays, which loads a byte: a subclass that is a statement may come at any time.
+//! which may have methods that only a subclass makes those of a statement. The JIT drops the probes of final classes
+//! that are none; of others, a guard stays, which loads a byte: a subclass that is a statement may come at any time.
 #![allow(unsafe_code)]
 
 use std::collections::{HashMap, HashSet};
@@ -50,8 +50,8 @@ struct Classes {
     last: u32,
     /// Numbers of classes whose loader is gone, by name: for the same class in another one.
     left: HashMap<String, Vec<u32>>,
-    /// Those that are statements, connections or drivers, and their superclasses: whether only some of their objects are,
-    /// those of subclasses.
+    /// Those that are statements, connections or drivers, and their superclasses: whether only some of their objects
+    /// are, those of subclasses.
     matching: HashMap<ClassKey, bool>,
     /// Final ones with a number that are not in `matching`, and since when.
     undecided: Vec<(u32, ClassKey, Instant)>,
@@ -308,8 +308,8 @@ pub(super) fn may_have_methods(bytes: &[u8]) -> bool {
     are_wanted() && MENTIONS.find(bytes).is_some()
 }
 
-/// The class with probes; `None` if it stays as it is. Tells `skipped` which methods have none although they should, and
-/// why.
+/// The class with probes; `None` if it stays as it is. Tells `skipped` which methods have none although they should,
+/// and why.
 pub(super) fn rewrite(
     jni: &JniEnv,
     class: ClassKey,

@@ -83,7 +83,8 @@ pub(crate) fn remember(env: *mut jni::JNIEnv, own: OwnThread<'_>) {
     }
 }
 
-/// Calls `with` with the name of a Java thread, in modified UTF-8, or its beginning. `None` if the JVM does not give it.
+/// Calls `with` with the name of a Java thread, in modified UTF-8, or its beginning. `None` if the JVM does not give
+/// it.
 ///
 /// # Safety
 /// `java_thread` is a live reference of this thread to a java.lang.Thread.

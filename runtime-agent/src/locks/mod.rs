@@ -70,8 +70,8 @@ pub(crate) fn end(jvmti: &Jvmti, jni: &JniEnv) {
     in_progress::clear(jni);
 }
 
-/// Waits are not counted for a time, because there are too many. Those of platform threads that have lasted long stay: a
-/// deadlock is still one.
+/// Waits are not counted for a time, because there are too many. Those of platform threads that have lasted long stay:
+/// a deadlock is still one.
 pub(crate) fn pause(jvmti: &Jvmti, jni: &JniEnv) {
     stop(jvmti);
     waits::begin_to_skip();

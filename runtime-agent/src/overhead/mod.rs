@@ -2,8 +2,8 @@
 //!
 //! CPU samples in probes say what they cost in all, and calls divide it among methods ([`call_cost`]). [`steady_state`]
 //! holds that against the budget, and throttles methods. [`start_up`] is stricter while a program begins. [`waves`]
-//! decides when throttled methods are compiled out, and [`return_to_budget`] which ones are measured again. Nothing here
-//! retransforms a class: a running loop would stay slow for good.
+//! decides when throttled methods are compiled out, and [`return_to_budget`] which ones are measured again. Nothing
+//! here retransforms a class: a running loop would stay slow for good.
 //!
 //! These are decisions only, without a clock or a JVM; [`controller`] carries them out.
 

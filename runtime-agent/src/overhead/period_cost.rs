@@ -55,8 +55,8 @@ impl Period {
 }
 
 impl Recent {
-    /// Leaves out what a method's threads waited for a processor in a period of so many seconds. Otherwise a busy machine
-    /// would make any method look as if it took long.
+    /// Leaves out what a method's threads waited for a processor in a period of so many seconds. Otherwise a busy
+    /// machine would make any method look as if it took long.
     pub(super) fn leave_out(&mut self, delay: Delay, seconds: f64) {
         // Time that threads wait for something else is in it too, so no more than all threads have waited.
         let all_ns = delay.ns_per_s * seconds;

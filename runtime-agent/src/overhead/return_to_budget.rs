@@ -45,8 +45,8 @@ impl Overhead {
         waiting
     }
 
-    /// Throttled methods that have turned slow: in these seconds, threads have waited in them for much longer than their
-    /// probes would have cost.
+    /// Throttled methods that have turned slow: in these seconds, threads have waited in them for much longer than
+    /// their probes would have cost.
     pub(crate) fn turned_slow(
         &self,
         waited: &[(MethodId, Waits)],

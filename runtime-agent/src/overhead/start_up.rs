@@ -39,8 +39,8 @@ impl StartUp {
         self.began_ns.is_none_or(|began_ns| now_ns < began_ns + EARLY_NS)
     }
 
-    /// Whether what is throttled now belongs to a program that is not compiled yet: in the first wave, if it comes early
-    /// or probes cost far more than the budget.
+    /// Whether what is throttled now belongs to a program that is not compiled yet: in the first wave, if it comes
+    /// early or probes cost far more than the budget.
     pub(super) fn is_strict(&self, now_ns: u64, times_budget: f64) -> bool {
         let least = if self.is_early(now_ns) { 1.0 } else { FAR };
         !self.has_ended && (self.was_strict || times_budget > least)

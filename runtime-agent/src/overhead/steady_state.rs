@@ -239,9 +239,9 @@ impl Overhead {
         costs
     }
 
-    /// The methods that may be throttled, and what those cost that stay because they are worth their probes: if all were,
-    /// they would be within the budget. Needed methods do not count: all others would be throttled for them, in vain.
-    /// What is traced stays.
+    /// The methods that may be throttled, and what those cost that stay because they are worth their probes: if all
+    /// were, they would be within the budget. Needed methods do not count: all others would be throttled for them, in
+    /// vain. What is traced stays.
     fn candidates(&self, mut costs: Vec<Cost>, worth_it: f64) -> (Vec<Cost>, f64) {
         costs.retain(|cost| !self.worth.get(&cost.id).is_some_and(|worth| worth.is_needed()));
         let may_go = |cost: &Cost| cost.ratio() > worth_it && !traced::is_traced(cost.id);

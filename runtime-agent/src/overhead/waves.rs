@@ -18,7 +18,8 @@ use super::start_up::StartUp;
 const QUIET_NS: u64 = 2 * SECOND_NS;
 const LONGEST_NS: u64 = 20 * SECOND_NS;
 /// Methods with guards may be called so often a second in all. Guards of 131 methods of Lucene with 130,000 calls a
-/// second cost nothing that could be measured, those of 50 of H2 with over a million 7%, and a discard costs some seconds.
+/// second cost nothing that could be measured, those of 50 of H2 with over a million 7%, and a discard costs some
+/// seconds.
 const LEAST_CALLS_PER_S: u64 = 1_000_000;
 /// How long after a discard the next one may come; twice as long each time.
 const FIRST_WAIT_NS: u64 = 10 * SECOND_NS;
@@ -32,7 +33,8 @@ pub(super) struct Waves {
     throttled_ns: Option<(u64, u64)>,
     discards: u32,
     discarded_ns: u64,
-    /// Calls a second of methods that were compiled out since then. Code that was compiled before that has their guards.
+    /// Calls a second of methods that were compiled out since then. Code that was compiled before that has their
+    /// guards.
     late_calls_per_s: u64,
 }
 
@@ -47,8 +49,8 @@ impl Waves {
         self.discards > 0
     }
 
-    /// Methods with so many calls a second were throttled. Returns whether code is being compiled again, so that they can
-    /// be compiled out at once.
+    /// Methods with so many calls a second were throttled. Returns whether code is being compiled again, so that they
+    /// can be compiled out at once.
     pub(super) fn add(&mut self, now_ns: u64, calls_per_s: u64) -> bool {
         let (_, last_ns) = self.throttled_ns.get_or_insert((now_ns, now_ns));
         *last_ns = now_ns;
@@ -57,8 +59,8 @@ impl Waves {
         is_late
     }
 
-    /// Whether throttled methods that have guards and so many calls a second are to be compiled out now, and compiled code
-    /// discarded.
+    /// Whether throttled methods that have guards and so many calls a second are to be compiled out now, and compiled
+    /// code discarded.
     pub(super) fn discards(
         &mut self,
         now_ns: u64,

@@ -1,5 +1,5 @@
-//! How many of a stack's outermost frames are no endpoint of a task: thousands of calls of a recursion may end one after
-//! the other, and each would search the same frames.
+//! How many of a stack's outermost frames are no endpoint of a task: thousands of calls of a recursion may end one
+//! after the other, and each would search the same frames.
 
 /// See the module.
 #[derive(Clone, Copy, Debug, Default)]

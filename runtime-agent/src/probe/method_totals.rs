@@ -31,8 +31,8 @@ use super::thrown_class::ClassHash;
 #[derive(Debug)]
 pub(crate) struct MethodTotals {
     method: u32,
-    /// The identity hash of the class for which throws count (see `throws`): 0 before the first, [`ClassHash::UNSEEN`] if the first
-    /// was not seen. With [`WANTED`], an example is wanted.
+    /// The identity hash of the class for which throws count (see `throws`): 0 before the first, [`ClassHash::UNSEEN`]
+    /// if the first was not seen. With [`WANTED`], an example is wanted.
     class: AtomicU32,
     /// Calls that the thread has put on its stack, and calls that it has taken off again. If they are equal, none is on
     /// the stack. The reader reads the rest only if the second has changed.

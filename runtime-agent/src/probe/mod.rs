@@ -112,8 +112,8 @@ pub(crate) enum Entry {
 }
 
 /// Starts a call in the common case: the thread has called the method before in this recording, and there is room. If
-/// this returns `false`, it has changed nothing, and the caller must call [`start`]. `environment` is the address of the
-/// thread's JNI environment.
+/// this returns `false`, it has changed nothing, and the caller must call [`start`]. `environment` is the address of
+/// the thread's JNI environment.
 #[inline]
 pub(crate) fn start_plain(probe_id: ProbeId, environment: usize) -> bool {
     thread::with_current_if_near(|own| {

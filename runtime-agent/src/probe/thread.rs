@@ -21,7 +21,8 @@
 //!   one is relaxed, because it is made of one that exists.
 //! - `runs`, released and acquired: the frames of the virtual thread that ran before were taken off. `in_flight` reads
 //!   it before and after the frames.
-//! - `java_thread`, released and acquired: the JVM's weak reference. `java_id` is a number, and stands for nothing else.
+//! - `java_thread`, released and acquired: the JVM's weak reference. `java_id` is a number, and stands for nothing
+//!   else.
 #![allow(unsafe_code)]
 
 use std::cell::{Cell, UnsafeCell};

@@ -39,8 +39,8 @@ pub(super) struct LastThrown {
 }
 
 impl LastThrown {
-    /// Notes that an exception leaves a call `now` which began then; `true` if it left no callee before. It did if it is
-    /// remembered, and left a call while this one was in progress: the same object may be thrown again later.
+    /// Notes that an exception leaves a call `now` which began then; `true` if it left no callee before. It did if it
+    /// is remembered, and left a call while this one was in progress: the same object may be thrown again later.
     #[inline(always)]
     pub(super) fn note(&self, thrown: Thrown, start_ticks: u64, now: u64) -> bool {
         if self.last.get().0 != thrown {

@@ -155,8 +155,8 @@ impl ThreadTotals {
     }
 
     /// Gives the entries' pages back to the kernel, but not each chunk's first page, which has its head. The thread may
-    /// add entries meanwhile: chunks are unmapped only when `self` is dropped, and an entry of zeros is valid. The table
-    /// is left alone, because the thread may replace it.
+    /// add entries meanwhile: chunks are unmapped only when `self` is dropped, and an entry of zeros is valid. The
+    /// table is left alone, because the thread may replace it.
     pub(super) fn give_back(&self) {
         for (chunk, bytes) in self.chunks() {
             // SAFETY: the chunk has this length; see above.

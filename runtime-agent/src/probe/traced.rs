@@ -1,7 +1,7 @@
 //! Which methods are traced: the stack of one in so many of their calls is taken.
 //!
-//! Each thread marks its own statistics of these methods ([`mute::tell`](super::mute::tell) makes it do so again). A call
-//! of a marked method does not start in the common way, which does not look for traced methods.
+//! Each thread marks its own statistics of these methods ([`mute::tell`](super::mute::tell) makes it do so again). A
+//! call of a marked method does not start in the common way, which does not look for traced methods.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 

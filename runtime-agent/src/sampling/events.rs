@@ -1,5 +1,5 @@
-//! What is recorded beside CPU time and waiting while sampling is on: lock waits, SQL statements, allocations and traced
-//! calls. Keeps them to the sampler's cap.
+//! What is recorded beside CPU time and waiting while sampling is on: lock waits, SQL statements, allocations and
+//! traced calls. Keeps them to the sampler's cap.
 
 use std::collections::HashMap;
 use std::time::Duration;

@@ -1,8 +1,8 @@
 //! Where threads wait: looks at each Java thread in turn, without a signal and without stopping it.
 //!
-//! A thread's CPU clock says how long the thread has not run since the last look. While that clock stands still, so does
-//! the stack: the agent thread walks it from the thread's last Java frame, and believes the walk if the clock has not
-//! moved meanwhile.
+//! A thread's CPU clock says how long the thread has not run since the last look. While that clock stands still, so
+//! does the stack: the agent thread walks it from the thread's last Java frame, and believes the walk if the clock has
+//! not moved meanwhile.
 #![allow(unsafe_code)]
 
 use std::collections::HashMap;
@@ -31,8 +31,8 @@ use crate::probe::thread::ThreadName;
 use crate::statements::{self, Execution};
 use crate::sys::clock;
 
-/// How often the list of threads is read, if none has started. Else it is read at once. It takes no more than one part in
-/// so many of a processor's time.
+/// How often the list of threads is read, if none has started. Else it is read at once. It takes no more than one part
+/// in so many of a processor's time.
 const LIST: Duration = Duration::from_secs(1);
 const LIST_PART: u32 = 400;
 /// But it is read once in so long.

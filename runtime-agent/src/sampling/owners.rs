@@ -1,5 +1,5 @@
-//! Who has the locks for which threads wait. The agent thread asks the JVM for monitors, seldom, because each answer is a
-//! safepoint; locks of `java.util.concurrent` say it themselves.
+//! Who has the locks for which threads wait. The agent thread asks the JVM for monitors, seldom, because each answer is
+//! a safepoint; locks of `java.util.concurrent` say it themselves.
 #![allow(unsafe_code)]
 
 use std::collections::{HashMap, HashSet};

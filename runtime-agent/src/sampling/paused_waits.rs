@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use crate::sys::clock;
 
-/// The most CPU time that a waiting thread uses in a second, in nanoseconds: before JDK 24, one of those that wait for a
-/// monitor looks at it about once a second. A thread that uses so little may have had the monitor meanwhile, and wait
+/// The most CPU time that a waiting thread uses in a second, in nanoseconds: before JDK 24, one of those that wait for
+/// a monitor looks at it about once a second. A thread that uses so little may have had the monitor meanwhile, and wait
 /// again: then two waits count as one.
 const MOST_NS: u64 = 100_000;
 

@@ -47,8 +47,8 @@ pub(super) fn stop() {
     OURS_US.store(0, Ordering::Relaxed);
 }
 
-/// The clock that the timer runs on (CPUCLOCK_PROF of this process). Where the kernel counts a whole tick for the thread
-/// that runs at its end, it is some percent fast or slow beside other processes that wake up with ticks.
+/// The clock that the timer runs on (CPUCLOCK_PROF of this process). Where the kernel counts a whole tick for the
+/// thread that runs at its end, it is some percent fast or slow beside other processes that wake up with ticks.
 const TICK_CLOCK: libc::clockid_t = !0 << 3;
 /// With less, the clocks cannot be compared.
 const COMPARED_NS: u64 = 1_000_000_000;

@@ -1,5 +1,5 @@
-//! Rings of perf events, in which the kernel says where a thread was in it: a page of its own figures and one of samples
-//! for each thread. `sampling_handler::kernel_stacks` reads them.
+//! Rings of perf events, in which the kernel says where a thread was in it: a page of its own figures and one of
+//! samples for each thread. `sampling_handler::kernel_stacks` reads them.
 //!
 //! Who may not lock memory has `perf_event_mlock_kb` for each processor and user, and they count in the agent's memory.
 //! The kernel counts them as memory that the user has locked, of which the service may need some, for io_uring. Threads

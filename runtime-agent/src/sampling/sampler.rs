@@ -119,8 +119,8 @@ pub(crate) struct Sampler<'j> {
 }
 
 impl<'j> Sampler<'j> {
-    /// A sampler that is off; `None` if the options ask for no samples, and `engine_choice` is what they ask for. Only tests
-    /// walk at random, or not at all.
+    /// A sampler that is off; `None` if the options ask for no samples, and `engine_choice` is what they ask for. Only
+    /// tests walk at random, or not at all.
     pub(crate) fn new(
         jvmti: &'j Jvmti,
         jni: &'j JniEnv,

@@ -1,7 +1,7 @@
 //! The text of a statement without its literals: `select * from orders where id = ? and name = ?`.
 //!
-//! Literals can be secrets. What could be one or not counts as one: what follows a quote behind a backslash is left out,
-//! because databases disagree on whether the quote ends the literal.
+//! Literals can be secrets. What could be one or not counts as one: what follows a quote behind a backslash is left
+//! out, because databases disagree on whether the quote ends the literal.
 
 /// The longest text, in characters.
 const MOST: usize = 2_000;
@@ -123,8 +123,8 @@ impl<'t> Reader<'t> {
         ends_with("identified by ") || is_of_account && ends_with("password ")
     }
 
-    /// Whether a quote in brackets may not begin a literal: `[Driver's name]` of SQL Server and SQLite, `{it's a comment}`
-    /// of Informix.
+    /// Whether a quote in brackets may not begin a literal: `[Driver's name]` of SQL Server and SQLite, `{it's a
+    /// comment}` of Informix.
     fn has_half_literal(&self, end: char) -> bool {
         let inside = self.rest.get(1..).unwrap_or_default().split(end).next().unwrap_or_default();
         ['\'', '"'].iter().any(|quote| inside.matches(*quote).count() % 2 == 1)

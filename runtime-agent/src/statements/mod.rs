@@ -1,5 +1,5 @@
-//! Statements of JDBC: all are counted, by text without literals and instrumented method; those over the threshold are kept
-//! with their stacks.
+//! Statements of JDBC: all are counted, by text without literals and instrumented method; those over the threshold are
+//! kept with their stacks.
 //!
 //! ```text
 //! natives     what the probes call
@@ -96,8 +96,8 @@ pub(crate) fn second() {
     slow::begin_second();
 }
 
-/// Forgets the texts that are in none of these keys, that no statement and no call has, and that came before the one with
-/// the number `last`. Returns the number of the last one.
+/// Forgets the texts that are in none of these keys, that no statement and no call has, and that came before the one
+/// with the number `last`. Returns the number of the last one.
 pub(crate) fn forget_texts(used: impl Iterator<Item = StatementKey>, last: u32) -> u32 {
     let mut used: HashSet<TextId> = used.map(|key| key.text).collect();
     objects::for_each(|object| _ = used.insert(object.text.id));

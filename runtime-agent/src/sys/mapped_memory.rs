@@ -101,7 +101,8 @@ pub(crate) fn page_size() -> usize {
 /// afterwards.
 ///
 /// # Safety
-/// The range lies in a [`MappedMemory`] that is not unmapped meanwhile, and zero is at any time a valid value for its users.
+/// The range lies in a [`MappedMemory`] that is not unmapped meanwhile, and zero is at any time a valid value for its
+/// users.
 pub(crate) unsafe fn release(start: NonNull<u8>, length: usize, offset: usize) {
     let (page, address) = (page_size(), start.as_ptr().addr());
     let from = (address + offset).next_multiple_of(page);

@@ -1,5 +1,5 @@
-//! Stacks of calls of traced methods. The thread that begins such a call takes its own stack, and the agent thread takes
-//! it from here.
+//! Stacks of calls of traced methods. The thread that begins such a call takes its own stack, and the agent thread
+//! takes it from here.
 #![allow(unsafe_code)]
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -1,5 +1,5 @@
-//! The agent's JVM as a process of SkyWalking's eBPF profiling: reported, kept alive, and profiled for fixed times, from
-//! its log. Nothing of eBPF is used, and the agent does nothing more than without a task.
+//! The agent's JVM as a process of SkyWalking's eBPF profiling: reported, kept alive, and profiled for fixed times,
+//! from its log. Nothing of eBPF is used, and the agent does nothing more than without a task.
 
 mod order;
 mod stacks;

@@ -1,6 +1,6 @@
-//! The first screen of a text: where requests enter, what uses CPU time, where threads stand, the slowest call, and what
-//! to run next, in 60 lines. Busiest hours, exceptions and recursion follow. Methods have no package here, and no parameters
-//! if they take too much of a line: the tables below have both.
+//! The first screen of a text: where requests enter, what uses CPU time, where threads stand, the slowest call, and
+//! what to run next, in 60 lines. Busiest hours, exceptions and recursion follow. Methods have no package here, and no
+//! parameters if they take too much of a line: the tables below have both.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -67,7 +67,8 @@ fn row(
     wrapped(out, cells, &" ".repeat(cells.len() + 2), &(name + sign))
 }
 
-/// The lock most waited for, the slowest SQL statement, what allocated most, and where most exceptions began, a line each.
+/// The lock most waited for, the slowest SQL statement, what allocated most, and where most exceptions began, a line
+/// each.
 fn events(report: &Report, labels: &Labels, out: &mut dyn Write) -> io::Result<()> {
     let mut lines: Vec<(String, &str, Option<&Method>)> = Vec::new();
     let EventReports { locks, allocations, exceptions, sql: sql_report, .. } = &report.events;

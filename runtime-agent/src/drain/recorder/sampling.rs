@@ -23,8 +23,8 @@ use crate::sys::clock;
 
 /// The part of the hour's budget that samples may take.
 const SAMPLES_PART: u64 = 4;
-/// The part that waits for locks may take, and sampled allocations, traced calls, examples of exceptions, and requests of
-/// tasks.
+/// The part that waits for locks may take, and sampled allocations, traced calls, examples of exceptions, and requests
+/// of tasks.
 const OTHERS_PART: u64 = 8;
 
 impl Recorder {

@@ -50,7 +50,8 @@ impl<T: Plain> Buffer<T> {
     }
 
     pub(super) fn as_slice(&self) -> &[T] {
-        // SAFETY: the mapping is aligned to a page, has this many values, whose bytes may be anything, and lives as long.
+        // SAFETY: the mapping is aligned to a page, has this many values, whose bytes may be anything, and lives as
+        // long.
         unsafe { std::slice::from_raw_parts(self.memory.start().cast().as_ptr(), self.len) }
     }
 

@@ -125,8 +125,8 @@ fn open(path: &str, first_page: &[u8]) -> Option<File> {
     (found == first_page).then_some(file)
 }
 
-/// All functions, and where the names are. A file may have a table of all functions; else it has one of those that other
-/// files may use.
+/// All functions, and where the names are. A file may have a table of all functions; else it has one of those that
+/// other files may use.
 fn symbols(
     file: &File,
     sections: &Sections<'_>,

@@ -22,8 +22,8 @@ unsafe impl Plain for Row {}
 
 type Section<'s> = EhFrame<gimli::EndianSlice<'s, LittleEndian>>;
 
-/// The rows of an `.eh_frame` with these bytes at this address, by the distance from `code`. What cannot be read is left
-/// out; `None` if there is no room for them.
+/// The rows of an `.eh_frame` with these bytes at this address, by the distance from `code`. What cannot be read is
+/// left out; `None` if there is no room for them.
 pub(super) fn read(data: &[u8], address: u64, text: u64, code: u64) -> Option<Buffer<Row>> {
     if !cfg!(target_arch = "x86_64") {
         return None;

@@ -1,7 +1,7 @@
 //! Names of the kernel's functions: `/proc/kallsyms`, which has some 120,000 of them.
 //!
-//! Reading it takes the kernel some 40 ms, and its names 3 MB. So a thread of its own reads it, once samples in the kernel
-//! stand for a tenth of a second.
+//! Reading it takes the kernel some 40 ms, and its names 3 MB. So a thread of its own reads it, once samples in the
+//! kernel stand for a tenth of a second.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};

@@ -187,8 +187,8 @@ impl<'j> AgentLoop<'j> {
         }
     }
 
-    /// How long to wait for the next round. A thread that works and waits in the rhythm of the rounds would be seen in the
-    /// same state each time.
+    /// How long to wait for the next round. A thread that works and waits in the rhythm of the rounds would be seen in
+    /// the same state each time.
     fn round_time(&self) -> Duration {
         // A turn may be short.
         let rests = !self.schedule.has_turns() && self.classes.is_idle();
@@ -308,8 +308,8 @@ impl<'j> AgentLoop<'j> {
         Ok(if named == 0 { vec![self.why_not_named(pattern, "trace")] } else { Vec::new() })
     }
 
-    /// A pattern matches no instrumented method: why, and that it stays. A wildcard has no near names, and may take long
-    /// to match.
+    /// A pattern matches no instrumented method: why, and that it stays. A wildcard has no near names, and may take
+    /// long to match.
     fn names_nothing(&mut self, pattern: &Pattern) -> String {
         let hint = if pattern.has_wildcards() { None } else { self.method_states(pattern).1 };
         let why = hint.unwrap_or_else(|| format!("{pattern} matches no instrumented method"));
@@ -331,8 +331,8 @@ impl<'j> AgentLoop<'j> {
         }
     }
 
-    /// Why a pattern is a mistake for this command: it names no method of a class that is known, or has no package and is
-    /// the end of a name. What has a wildcard never is: a class of the same name may load later.
+    /// Why a pattern is a mistake for this command: it names no method of a class that is known, or has no package and
+    /// is the end of a name. What has a wildcard never is: a class of the same name may load later.
     fn why_mistaken(&mut self, pattern: &Pattern, command: &str) -> Option<String> {
         if pattern.has_wildcards() {
             return None;

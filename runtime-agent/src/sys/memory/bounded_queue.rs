@@ -1,4 +1,5 @@
-//! A queue of events that the service's threads add and the agent thread takes all at once, with a bound and an account.
+//! A queue of events that the service's threads add and the agent thread takes all at once, with a bound and an
+//! account.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
