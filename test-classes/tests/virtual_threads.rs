@@ -104,6 +104,29 @@ fn a_virtual_thread_has_its_name_after_a_stop_too() {
     }
 }
 
+/// Virtual threads seldom have names. Mounted again, each is the same thread in the log, with or without one.
+#[test]
+fn a_virtual_thread_without_a_name_is_one_thread() {
+    const THREADS: u64 = 200;
+    for jdk in with_virtual_threads() {
+        let logs = tempfile::tempdir().expect("a temporary folder");
+        let options = format!("include=virtual,logs={},port=off", logs.path().display());
+        let program = Java::new(jdk).agent(&options).main(classes(), "virtual.Requests");
+        program.arg(THREADS.to_string()).run().expect_quiet_success(jdk);
+        let profile = Profile::only_run(logs.path());
+        assert_eq!(profile.counter(counter::RECORDED_CALLS_DROPPED), 0, "{jdk}");
+        let rows = profile.threads.values().filter(|thread| thread.kind == "virtual");
+        assert_eq!(rows.count() as u64, THREADS, "{jdk}");
+        for request in profile.records.iter().filter(|r| r.method.contains(" request ")) {
+            let steps = profile
+                .records
+                .iter()
+                .filter(|r| r.method.contains(" step ") && r.thread_id == request.thread_id);
+            assert_eq!(steps.count(), 3, "{jdk}: {request:?}");
+        }
+    }
+}
+
 /// Calls that take longer than those of another method fill the rings and use up the hour's budget.
 #[test]
 fn each_method_with_slow_calls_has_one_in_the_log() {

@@ -45,11 +45,11 @@ impl ThreadIds {
         take_name: impl FnOnce() -> Option<String>,
     ) -> ThreadId {
         if self.name_of(number).is_none_or(|known| known.name.is_empty()) {
-            self.name(number, take_name().filter(|name| !name.is_empty()));
+            self.name(number, take_name());
         }
         match self.virtual_ids.get(&number) {
             Some(id) => *id,
-            None => self.add(number, None),
+            None => self.add(number),
         }
     }
 
@@ -61,21 +61,23 @@ impl ThreadIds {
         }
     }
 
-    /// Gives a new id with the name to a virtual thread that had none: the log may already have the old id without a
-    /// name.
+    /// Names a virtual thread that has no name yet. Most have an empty one for ever.
     fn name(&mut self, number: JavaThreadId, name: Option<String>) {
-        let known = self.name_of(number);
-        if name.is_some() && known.is_none_or(|known| known.name.is_empty()) {
-            self.add(number, name);
+        let Some(mut name) = name else { return };
+        name.truncate(name.floor_char_boundary(MAX_NAME));
+        let id = match self.virtual_ids.get(&number) {
+            Some(id) => *id,
+            None => self.add(number),
+        };
+        if let Some(known) = self.virtual_names.get_mut(&id).filter(|known| known.name.is_empty()) {
+            known.name = name;
         }
     }
 
-    fn add(&mut self, number: JavaThreadId, name: Option<String>) -> ThreadId {
+    fn add(&mut self, number: JavaThreadId) -> ThreadId {
         let id = self.next();
-        let mut name = name.unwrap_or_default();
-        name.truncate(name.floor_char_boundary(MAX_NAME));
         self.virtual_ids.insert(number, id);
-        self.virtual_names.insert(id, ThreadName { name, java_id: number });
+        self.virtual_names.insert(id, ThreadName { name: String::new(), java_id: number });
         id
     }
 
@@ -113,29 +115,30 @@ mod tests {
     }
 
     #[test]
-    fn a_virtual_thread_that_gets_a_name_late_gets_another_id_with_it() {
+    fn a_virtual_thread_keeps_its_id_when_its_name_comes() {
         let mut ids = ThreadIds::default();
         let (thread, other) = (JavaThreadId::new(70), JavaThreadId::new(71));
         let own = ids.next();
         assert_eq!(ids.of(JavaThreadId::NONE, own), own);
-        let nameless = ids.of(thread, own);
-        assert_eq!((ids.of(thread, own), named(&ids, nameless)), (nameless, ""));
-        ids.name(thread, None);
-        assert_eq!(ids.of(thread, own), nameless);
+        let id = ids.of(thread, own);
+        assert_eq!((ids.of(thread, own), named(&ids, id)), (id, ""));
+        // Mounted again and again, without a name.
+        for name in [None, Some(String::new())] {
+            ids.name(thread, name);
+            assert_eq!((ids.of(thread, own), named(&ids, id)), (id, ""));
+        }
         ids.name(thread, Some("payments".to_owned()));
-        let with_name = ids.of(thread, own);
-        assert_ne!(with_name, nameless);
-        assert_eq!(named(&ids, with_name), "payments");
+        assert_eq!((ids.of(thread, own), named(&ids, id)), (id, "payments"));
         // A second name changes nothing.
         ids.name(thread, Some("other".to_owned()));
-        assert_eq!((ids.of(thread, own), named(&ids, with_name)), (with_name, "payments"));
+        assert_eq!((ids.of(thread, own), named(&ids, id)), (id, "payments"));
         // A sample came first.
         let sampled = JavaThreadId::new(72);
-        let nameless = ids.of_virtual(sampled, || None);
-        assert_eq!(ids.of_virtual(sampled, || Some(String::new())), nameless);
-        let waits = ids.of_virtual(sampled, || Some("waiter".to_owned()));
-        assert_eq!((named(&ids, nameless), named(&ids, waits)), ("", "waiter"));
-        assert_eq!(ids.of_virtual(sampled, || panic!("it has a name")), waits);
+        let id = ids.of_virtual(sampled, || None);
+        assert_eq!(ids.of_virtual(sampled, || Some(String::new())), id);
+        assert_eq!(ids.of_virtual(sampled, || Some("waiter".to_owned())), id);
+        assert_eq!(named(&ids, id), "waiter");
+        assert_eq!(ids.of_virtual(sampled, || panic!("it has a name")), id);
         ids.name(other, Some("ü".repeat(200)));
         let long = ids.of(other, own);
         assert_eq!(named(&ids, long), "ü".repeat(128));

@@ -1,6 +1,6 @@
 //! The files of one part of an hour: their rows, and names before the rows that use them, each once.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::Hash;
 
 use log_format::file_names::Table;
@@ -29,11 +29,15 @@ pub(crate) trait Names {
     fn sampled_stack(&self, id: SampledStackId) -> Option<SampledStackRow>;
 }
 
+/// Whether the row of a thread has a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct HasName(bool);
+
 #[derive(Debug, Default)]
 pub(super) struct PartFiles {
     pub tables: BTreeMap<Table, TableFile>,
     methods: HashSet<MethodId>,
-    threads: HashSet<ThreadId>,
+    threads: HashMap<ThreadId, HasName>,
     stacks: HashSet<StackId>,
     frames: HashSet<FrameId>,
     sampled_stacks: HashSet<SampledStackId>,
@@ -77,7 +81,7 @@ impl PartFiles {
         for id in std::mem::take(&mut self.methods) {
             self.name_method(id, names);
         }
-        for id in std::mem::take(&mut self.threads) {
+        for (id, _) in std::mem::take(&mut self.threads) {
             self.name_thread(id, names);
         }
         for id in std::mem::take(&mut self.stacks) {
@@ -164,10 +168,15 @@ impl PartFiles {
     }
 
     pub(super) fn name_thread(&mut self, id: ThreadId, names: &dyn Names) {
-        if !self.threads.contains(&id)
-            && let Some(row) = names.thread(id)
-        {
-            self.threads.insert(id);
+        let written = self.threads.get(&id).copied();
+        if written == Some(HasName(true)) {
+            return;
+        }
+        let Some(row) = names.thread(id) else { return };
+        let has_name = HasName(!row.name.is_empty());
+        // A virtual thread's name may come later.
+        if written != Some(has_name) {
+            self.threads.insert(id, has_name);
             self.add(&[row]);
         }
     }
