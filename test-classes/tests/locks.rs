@@ -181,6 +181,35 @@ fn waits_of_virtual_threads_are_the_truth() {
 }
 
 /// With many waits at once, the JVM is asked for few owners; all waits count.
+/// Before JDK 22, `parkNanos` of a virtual thread may wait for a lock of the scheduler's: a wait within the park.
+#[test]
+fn parks_of_virtual_threads_are_all_counted() {
+    const THREADS: u64 = 400;
+    const NAPS: u64 = 200;
+    for jdk in jdks_from(21) {
+        let logs = tempfile::tempdir().expect("a temporary folder");
+        let options =
+            format!("include=virtual,port=off,logs={},sampler_cap=off", logs.path().display());
+        let many = ["parallelism=64", "maxPoolSize=256"]
+            .map(|option| format!("-Djdk.virtualThreadScheduler.{option}"));
+        let java = Java::new(jdk).args(&many).agent(&options).main(classes(), "virtual.Naps");
+        let finished = java.args(&[THREADS.to_string(), NAPS.to_string()]).run();
+        finished.expect_quiet_success(jdk);
+        let profile = Profile::only_run(logs.path());
+        let nap = "virtual.Naps nap ()V";
+        let naps = profile.counts[nap].calls;
+        assert_eq!(naps, THREADS * NAPS, "{jdk}");
+        let sums: Vec<LockRow> = rows(&profile.folder);
+        let parks = sums.iter().filter(|row| {
+            row.kind == LockKind::Park && profile.methods.get(&row.method).is_some_and(|m| m == nap)
+        });
+        let lost = profile.counter(counter::LOCK_WAITS_LOST);
+        let parks: u64 = parks.map(|row| row.waits).sum();
+        assert_eq!(parks + lost, naps, "{jdk}");
+        assert_eq!(lost, 0, "{jdk}");
+    }
+}
+
 #[test]
 fn many_waits_are_all_counted() {
     for jdk in jdks() {

@@ -39,26 +39,42 @@ pub(crate) struct InProgress {
 }
 
 static WAITS: Sharded<InProgress> = Sharded::new();
+/// Parks of virtual threads that wait for something else meanwhile: before JDK 22, `parkNanos` takes a lock of the
+/// scheduler's to be woken up.
+static OUTER: Sharded<InProgress> = Sharded::new();
 
-/// `false` if there is no memory. A wait of the thread whose end was not seen is forgotten.
-pub(super) fn begin(key: Key, wait: InProgress, jni: &JniEnv) -> bool {
-    let mut before = wait;
-    let is_there =
-        WAITS.change_or_insert(key.number(), wait, |known| before = std::mem::replace(known, wait));
-    if before.monitor != wait.monitor {
-        forget(&before, jni);
-    }
-    is_there
+/// Begins a wait; returns how many waits cannot be kept for lack of memory. A wait of a platform thread whose end was
+/// not seen is forgotten.
+pub(super) fn begin(key: Key, wait: InProgress, jni: &JniEnv) -> u64 {
+    let (forgotten, lost) = match WAITS.insert(key.number(), wait) {
+        Err(wait) => (Some(wait), 1),
+        Ok(Some(outer)) if key.virtual_thread().is_some() => {
+            match OUTER.insert(key.number(), outer) {
+                Err(outer) => (Some(outer), 1),
+                Ok(stale) => (stale, 0),
+            }
+        }
+        Ok(stale) => (stale, 0),
+    };
+    forgotten.iter().for_each(|wait| forget(wait, jni));
+    lost
 }
 
 pub(super) fn end(key: Key, jni: &JniEnv) -> Option<InProgress> {
     let wait = WAITS.remove(key.number())?;
     forget(&wait, jni);
+    if let Some(outer) = OUTER.remove(key.number()) {
+        // The place is free.
+        let left = WAITS.insert(key.number(), outer);
+        left.unwrap_or_else(Some).iter().for_each(|wait| forget(wait, jni));
+    }
     Some(wait)
 }
 
 pub(super) fn clear(jni: &JniEnv) {
-    WAITS.take_all().iter().for_each(|(_, wait)| forget(wait, jni));
+    for waits in [&WAITS, &OUTER] {
+        waits.take_all().iter().for_each(|(_, wait)| forget(wait, jni));
+    }
 }
 
 /// Forgets the waits for which `stays` does not hold.

@@ -89,19 +89,20 @@ impl<V> Sharded<V> {
         self.length.load(Ordering::Relaxed)
     }
 
-    /// Inserts a value, or replaces the one with this number.
+    /// Inserts a value, or replaces the one with this number and returns it.
     ///
     /// # Errors
     /// Returns the value if there is no memory for it.
-    pub(crate) fn insert(&self, number: u64, value: V) -> Result<(), V> {
+    pub(crate) fn insert(&self, number: u64, value: V) -> Result<Option<V>, V> {
         let Some(mut table) = self.shard(number) else { return Err(value) };
         if table.values.len() == table.values.capacity() && !self.grow(&mut table) {
             return Err(value);
         }
-        if table.values.insert(number, value).is_none() {
+        let before = table.values.insert(number, value);
+        if before.is_none() {
             self.length.fetch_add(1, Ordering::Relaxed);
         }
-        Ok(())
+        Ok(before)
     }
 
     /// Makes room for one more value; `false` if there is no memory.
@@ -226,9 +227,9 @@ mod tests {
     fn values_come_back_by_their_numbers() {
         let map = Sharded::new();
         for number in 0..10_000 {
-            assert_eq!(map.insert(number, number.to_string()), Ok(()));
+            assert_eq!(map.insert(number, number.to_string()), Ok(None));
         }
-        assert_eq!(map.insert(77, "other".to_owned()), Ok(()));
+        assert_eq!(map.insert(77, "other".to_owned()), Ok(Some("77".to_owned())));
         assert_eq!(map.len(), 10_000);
         let mut seen = 0;
         map.for_each(|number, value| {
@@ -252,16 +253,16 @@ mod tests {
     #[test]
     fn without_memory_the_value_is_handed_back() {
         let map = Sharded::new();
-        assert_eq!(map.insert(1, 10), Ok(()));
+        assert_eq!(map.insert(1, 10), Ok(None));
         refuse(true);
         // The first value's shard has room for one more; an empty shard has none.
         let [same, other] = [true, false].map(|is_same| {
             (2..).find(|number| (shard_of(*number) == shard_of(1)) == is_same).unwrap()
         });
-        assert_eq!(map.insert(same, 11), Ok(()));
+        assert_eq!(map.insert(same, 11), Ok(None));
         assert_eq!(map.insert(other, 12), Err(12));
         refuse(false);
-        assert_eq!(map.insert(other, 12), Ok(()));
+        assert_eq!(map.insert(other, 12), Ok(None));
         let removed = [1, same, other].map(|number| map.remove(number));
         assert_eq!(removed, [Some(10), Some(11), Some(12)]);
     }
@@ -278,7 +279,7 @@ mod tests {
         let map = Sharded::new();
         let before = map.account.bytes();
         for number in 0..100_000 {
-            assert_eq!(map.insert(number, [0_u64; 4]), Ok(()));
+            assert_eq!(map.insert(number, [0_u64; 4]), Ok(None));
         }
         let full = map.account.bytes() - before;
         assert!((4_100_000..12_000_000).contains(&full), "{full}");
