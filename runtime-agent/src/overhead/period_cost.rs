@@ -15,6 +15,9 @@ pub(super) const SECOND_NS: u64 = 1_000_000_000;
 /// A process with less CPU time than this share of a processor is practically idle.
 pub(super) const LEAST_CPU: f64 = 0.05;
 
+/// With less, a process waits for requests most of the time, so it does not call more when it is compiled.
+const BUSY_CPU: f64 = 0.5;
+
 /// The part of the waiting for a processor that falls to a method is a matter of chance, and this many times as much
 /// is seldom.
 const UNEVEN: f64 = 2.0;
@@ -46,6 +49,11 @@ impl Period {
     pub(super) fn leave_out(&mut self, delay: Delay) {
         let seconds = self.seconds();
         self.methods.values_mut().for_each(|did| did.leave_out(delay, seconds));
+    }
+
+    /// Whether the process was limited by the processor rather than by its load.
+    pub(super) fn is_busy(&self) -> bool {
+        as_f64(self.cpu_ns) >= BUSY_CPU * as_f64(self.length_ns)
     }
 
     /// The process's CPU time, or a little of a processor's if the process is idle, in nanoseconds.
