@@ -42,6 +42,10 @@ fn profile_records_for_a_while_and_leaves_the_jvm_as_it_was() {
         wait_until_attached(&pid);
         let refused = fails(&["profile", &pid, "-d", "1s"]);
         assert!(refused.contains("the agent is in it already"), "{jdk}: {refused}");
+        // A report that could not be written costs no attachment.
+        let refused = fails(&["profile", &pid, "-d", "1s", "-o", "/no-such-folder/report.html"]);
+        let why = format!("tprofiler: {pid}: /no-such-folder/report.html: No such file");
+        assert!(refused.starts_with(&why) && refused.lines().count() == 1, "{jdk}: {refused}");
         make_calls(&mut program, 200);
         let output = profiling.wait_with_output().expect("tprofiler runs");
         make_calls(&mut program, 10);

@@ -1,6 +1,7 @@
 //! `tprofiler profile`: attaches, records for a while, detaches, and prints the report.
 
 use std::collections::HashSet;
+use std::fmt::Display;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -12,6 +13,7 @@ use log_format::error::{BadValue, FileError};
 use log_format::file_names::RUN_JSON;
 use log_format::run::Run;
 use log_format::units::parse_duration;
+use rustix::fs::{Access, access};
 
 use super::attach::{
     AttachArguments, Attached, attach, detach, logs_from_here, read_options, status,
@@ -68,7 +70,8 @@ pub(super) fn profile(
     let output = arguments.output.as_deref();
     let report_of =
         |has_samples| output.map_or(Ok(&[][..]), |output: &Path| report_as(output, has_samples));
-    // A wrong name is reported now.
+    output.map_or(Ok(()), check_folder)?;
+    // A wrong name or folder is reported now.
     report_of(options.sampling.cpu.is_some())?;
     let attached = attach(&arguments.attach)?;
     // Read these now: after the JVM has ended nobody can.
@@ -79,16 +82,8 @@ pub(super) fn profile(
         "tprofiler: recording {pid} ({program}) for {:?}; Ctrl-C ends it",
         arguments.duration
     );
-    // Report what will be missing from the report.
     let status = status(&attached, token).unwrap_or_default();
-    let mut postponed = status.lines().filter(|line| line.starts_with("postponed: ")).peekable();
-    if postponed.peek().is_some() {
-        eprintln!(
-            "tprofiler: while they are postponed, the time of these classes is in their callers' self time; \
-             --even-running instruments them at once"
-        );
-    }
-    postponed.for_each(|line| eprintln!("tprofiler: {line}"));
+    print_postponed(&status);
     let mut reported = HashSet::new();
     print_hints(&status, &mut reported);
     wait(&attached, arguments.duration, &signals);
@@ -118,8 +113,34 @@ pub(super) fn profile(
             eprintln!("tprofiler: more reports: analyze {} [OPTIONS]", run.display());
             Ok(ExitCode::SUCCESS)
         }
-        _ => Ok(ExitCode::FAILURE),
+        _ => {
+            eprintln!("tprofiler: the log is kept: analyze {} [OPTIONS]", run.display());
+            Ok(ExitCode::FAILURE)
+        }
     }
+}
+
+/// Checks that a report can be written where it is to be.
+fn check_folder(output: &Path) -> Result<(), Failure> {
+    let folder = output.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folder = folder.unwrap_or(Path::new("."));
+    let cannot = |why: &dyn Display| Err(format!("{}: {why}", output.display()).into());
+    if output.is_dir() {
+        return cannot(&"is a folder");
+    }
+    access(folder, Access::WRITE_OK | Access::EXEC_OK).or_else(|error| cannot(&error))
+}
+
+/// Prints which classes will be missing from the report.
+fn print_postponed(status: &str) {
+    let mut postponed = status.lines().filter(|line| line.starts_with("postponed: ")).peekable();
+    if postponed.peek().is_some() {
+        eprintln!(
+            "tprofiler: while they are postponed, the time of these classes is in their callers' self time; \
+             --even-running instruments them at once"
+        );
+    }
+    postponed.for_each(|line| eprintln!("tprofiler: {line}"));
 }
 
 /// Prints the hints of an answer, each once.
