@@ -1,8 +1,9 @@
 //! An answer in both of its forms.
 
-use std::fmt::{Display, Write};
+use std::fmt::Display;
 
 use log_format::file_names::utc_text;
+use log_format::writer::one_line;
 use serde_json::{Map, Value};
 
 /// An answer in both forms.
@@ -23,9 +24,10 @@ impl Answer {
         format!("{}\nok\n", Value::Object(self.json))
     }
 
+    /// Adds a line of text. Names of the service may have any characters.
     pub(super) fn line(&mut self, key: &str, text: impl Display) {
-        // Writing to a String cannot fail.
-        let _ = writeln!(self.text, "{key}: {text}");
+        self.text += &one_line(&format!("{key}: {text}"));
+        self.text.push('\n');
     }
 
     pub(super) fn value(&mut self, name: &str, value: impl Into<Value>) {

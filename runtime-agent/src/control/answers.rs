@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 
 use log_format::file_names::utc_text;
 use log_format::pattern::Pattern;
-use log_format::writer::one_line;
 use log_format::{human, units};
 use serde_json::{Value, json};
 
@@ -78,7 +77,7 @@ pub(super) fn answer(
     }
     if names && has_hints(shows, found) {
         for hint in &status.hints {
-            answer.line("hint", one_line(hint));
+            answer.line("hint", hint);
         }
         answer.value("hints", json!(status.hints));
     }
@@ -339,7 +338,7 @@ fn add_postponed(answer: &mut Answer, postponed: &[Postponed], one: &str) {
     };
     let reasons: Vec<String> = postponed.iter().map(with_next).collect();
     for reason in reasons.iter().take(POSTPONED) {
-        answer.line(one, one_line(reason));
+        answer.line(one, reason);
     }
     answer.value(&one.replace(' ', "_"), reasons);
 }
@@ -453,7 +452,7 @@ fn add_options(answer: &mut Answer, status: &Status, options: &BTreeMap<String, 
         set("alloc", alloc_text(sampling.allocations.chosen_bytes));
     }
     for (key, value) in &options {
-        answer.line(key, one_line(value));
+        answer.line(key, value);
     }
     answer.value("options", json!(options));
 }

@@ -203,17 +203,17 @@ pub(super) fn add_states(answer: &mut Answer, states: &MethodStates) {
     }
     for (method, state, why) in states.named.iter().take(SHOWN) {
         let why = why.map_or_else(String::new, |why| format!("; {why}"));
-        answer.line(state.name(), format!("{}{why}", one_line(method)));
+        answer.line(state.name(), format!("{method}{why}"));
     }
     for (class, others) in states.others.iter().take(SHOWN) {
-        answer.line("without probes", format!("{}{others}", one_line(class)));
+        answer.line("without probes", format!("{class}{others}"));
     }
     let more = states.others.len().saturating_sub(SHOWN) + states.more_others;
     if more > 0 {
         answer.line("more classes", more);
     }
     for postponed in states.postponed.iter().take(SHOWN) {
-        answer.line(MethodState::Postponed.name(), one_line(&postponed.to_string()));
+        answer.line(MethodState::Postponed.name(), postponed);
     }
     let methods = states.methods.iter();
     let methods =
