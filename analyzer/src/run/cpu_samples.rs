@@ -6,6 +6,7 @@ use log_format::file_names::Table;
 use log_format::ids::{FrameId, SampledStackId, ThreadId};
 use log_format::reader::BadRow;
 use log_format::rows::{FrameRow, SampleRow, SampledStackRow};
+use log_format::writer::one_line;
 
 use crate::input::problems::Problems;
 use crate::input::runs::{DataFile, RunInput};
@@ -135,7 +136,7 @@ impl Stacks<'_> {
         let to = &mut sampled.off_cpu;
         let known = off_cpu.get_mut(&row.state).and_then(|known| known.get(&id).copied());
         let stack = known.unwrap_or_else(|| {
-            let state = Method::named("", &format!("[{}]", row.state), "");
+            let state = Method::named("", &format!("[{}]", one_line(&row.state)), "");
             let below = names.add_stack(id, to);
             to.stack(below, &state)
         });
