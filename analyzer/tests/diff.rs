@@ -432,6 +432,31 @@ fn what_cannot_be_compared_is_an_error_of_one_line() {
     }
 }
 
+/// A test run that got no load is no run that got faster.
+#[test]
+fn without_most_calls_of_before_nothing_is_judged() {
+    let logs = Logs::new();
+    for (side, methods) in [("before", &[1, 2][..]), ("after", &[1])] {
+        let run = logs.run(&format!("{side}/run"), "web07", 1);
+        run.rows(T14, &[method(1, "Shop", "<init>", "()V"), method(2, "Shop", "serve", "()V")]);
+        for id in methods {
+            let ns = if *id == 1 { MS } else { 30 * S };
+            run.rows(T14, &[stats(T14, *id, 0, ns, &[ns])]);
+        }
+        run.rows(T14, &[counter(T14, name::RECORDED_NS, 2 * MIN)]);
+    }
+    let note = "and nothing else took as long: was there the same load?";
+    let text = diff(&logs, &[]).quiet();
+    assert!(text.split_whitespace().collect::<Vec<_>>().join(" ").contains(note), "{text}");
+    for per in ["hour", "call"] {
+        let outcome = diff(&logs, &["--fail-above", "20%", "--per", per]);
+        assert_eq!(outcome.status, 2, "{}", outcome.stdout);
+        let why = "most of what was called before was not called after, so nothing was judged";
+        assert_eq!(outcome.stderr, format!("analyze: --fail-above: {why}\n"));
+        assert!(!outcome.stdout.contains("passed"), "{}", outcome.stdout);
+    }
+}
+
 #[test]
 fn unreadable_parts_are_reported_and_methods_without_names_skipped() {
     let logs = shop();

@@ -508,6 +508,8 @@ fn status(was: &Option<Figures>, is: &Option<Figures>, change: Option<Change>) -
 
 const SHORT: &str = "Less than a minute was recorded, so figures are uncertain; before --fail-above judges them, record \
                      longer, or give a --min-time like 1s";
+const NO_LOAD: &str = "Most of what was called before was not called after, and nothing else took as long: was there \
+                       the same load?";
 const THROTTLED: &str = "No method is comparable: each was throttled for part of the time. Record both sides with \
                          overhead=off";
 const MUTED: &str = "No method is comparable: each was throttled or muted for part of the time. Record both sides \
@@ -525,17 +527,41 @@ fn notes(before: &Side, after: &Side, methods: &[MethodChange]) -> Vec<String> {
         let is_muted = [before, after].iter().any(|side| !side.report.missing.muted.is_empty());
         notes.push(if is_muted { MUTED } else { THROTTLED }.to_owned());
     }
+    if has_hardly_run(before, after, methods) {
+        notes.push(NO_LOAD.to_owned());
+    }
     if unnamed > 0 {
         notes.push(format!("Methods without a name in their run, not compared: {unnamed}"));
     }
     notes
 }
 
+/// Whether next to nothing of before was done after: most of its time was in methods that are no longer called, and
+/// others have not taken their place.
+fn has_hardly_run(before: &Side, after: &Side, methods: &[MethodChange]) -> bool {
+    let compared = || methods.iter().filter(|method| method.status != Status::NotComparable);
+    let sum = |figures: &mut dyn Iterator<Item = &Figures>| -> u128 {
+        figures.map(|figures| u128::from(figures.self_ns)).sum()
+    };
+    let all_ns = sum(&mut compared().filter_map(|method| method.before.as_ref()));
+    let vanished = compared().filter(|method| method.status == Status::Vanished);
+    let vanished_ns = sum(&mut vanished.filter_map(|method| method.before.as_ref()));
+    let after_ns = sum(&mut compared().filter_map(|method| method.after.as_ref()));
+    let hourly = |side: &Side, ns: u128| side.per_hour(u64::try_from(ns).unwrap_or(u64::MAX));
+    2 * vanished_ns > all_ns
+        && 10 * u128::from(hourly(after, after_ns)) < hourly(before, all_ns).into()
+}
+
 impl Comparison {
-    /// Whether nothing could be judged, although there is a limit: no method is comparable.
+    /// Why nothing could be judged, if there is a limit.
     #[must_use]
-    pub fn judges_nothing(&self) -> bool {
-        self.limit.is_some() && self.methods.iter().all(|m| m.status == Status::NotComparable)
+    pub fn judges_nothing(&self) -> Option<&'static str> {
+        self.limit?;
+        if self.methods.iter().all(|method| method.status == Status::NotComparable) {
+            return Some("no method is comparable");
+        }
+        has_hardly_run(&self.before, &self.after, &self.methods)
+            .then_some("most of what was called before was not called after")
     }
 
     /// Whether anything is too slow.

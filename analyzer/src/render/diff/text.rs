@@ -29,16 +29,17 @@ pub fn render(comparison: &Comparison, top: Option<usize>, out: &mut dyn Write) 
         comparison.methods.iter().map(|m| Method::Named(m.name.clone())).collect();
     let labels = Labels::new(named.iter());
     let of_side = |heading, side| of_side(heading, side);
-    let mut lines = of_side("before", &comparison.before);
+    let mut lines: Vec<(&str, String)> =
+        headed("too slow", fails(comparison, |method| labels.of(method))).collect();
+    lines.extend(headed("close", close(comparison, |method| labels.of(method))));
+    lines.extend(passed(comparison).map(|line| ("passed", line)));
+    lines.extend(of_side("before", &comparison.before));
     lines.extend(of_side("after", &comparison.after));
     if let Some(pattern) = &comparison.after.report.selected.pattern {
         lines.push(("selected", format!("methods {pattern}")));
     }
     lines.extend(headed("note", comparison.notes.clone()));
     lines.push(("compared", compared(comparison)));
-    lines.extend(headed("too slow", fails(comparison, |method| labels.of(method))));
-    lines.extend(headed("close", close(comparison, |method| labels.of(method))));
-    lines.extend(passed(comparison).map(|line| ("passed", line)));
     for (heading, line) in lines {
         wrapped(out, &format!("{heading:<10}"), &" ".repeat(12), &line)?;
     }
@@ -308,7 +309,7 @@ fn close(comparison: &Comparison, label: impl Fn(&Method) -> String) -> Vec<Stri
 /// The line saying that nothing is too slow.
 fn passed(comparison: &Comparison) -> Option<String> {
     let limit = comparison.limit.as_ref()?;
-    if comparison.fails() || comparison.judges_nothing() {
+    if comparison.fails() || comparison.judges_nothing().is_some() {
         return None;
     }
     let least = match limit.least {
