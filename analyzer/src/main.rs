@@ -33,7 +33,10 @@ fn main() -> ExitCode {
         return written.map_or_else(|error| fail(&[error.to_string()]), |()| ExitCode::SUCCESS);
     }
     match cli.command.take() {
-        None => report(cli.with_format()),
+        None => match cli.with_format() {
+            Ok(cli) => report(cli),
+            Err(error) => no_report(&error.into()),
+        },
         Some(Command::Diff(args)) => compare(args),
     }
 }
@@ -161,8 +164,6 @@ fn read(problems: &Problems) -> ExitCode {
     if problems.all_unread().is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) }
 }
 
-const NOTHING_JUDGED: &str = "--fail-above: no method is comparable, so nothing was judged";
-
 fn compare(args: DiffArgs) -> ExitCode {
     let options = match args.into_options() {
         Ok(options) => options,
@@ -195,7 +196,9 @@ fn compare(args: DiffArgs) -> ExitCode {
             not_written(file, &error, &Problems::default())
         }
         _ if comparison.fails() => ExitCode::from(3),
-        _ if comparison.judges_nothing() => fail(&[NOTHING_JUDGED.to_owned()]),
+        _ if let Some(why) = comparison.judges_nothing() => {
+            fail(&[format!("--fail-above: {why}, so nothing was judged")])
+        }
         _ if sides.iter().all(|problems| problems.all_unread().is_empty()) => ExitCode::SUCCESS,
         _ => ExitCode::from(1),
     }

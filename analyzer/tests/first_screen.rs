@@ -362,6 +362,31 @@ fn the_slowest_call_is_a_request() {
     assert!(first_screen(&text).contains("\n    50.0 s  C.main()\n"), "{text}");
 }
 
+/// A request that hangs is an entry and the slowest call; `main` and a worker that takes requests are not.
+#[test]
+fn a_request_that_hangs_is_first() {
+    let logs = Logs::new();
+    let run = logs.run("run", "web", 1);
+    let named = |id, name| method(id, "C", name, "()V");
+    run.rows(T14, &[named(1, "main"), named(2, "work"), named(3, "serve"), named(4, "hang")]);
+    run.rows(T14, &[thread(1, "main"), thread(2, "exec-1"), thread(3, "exec-2")]);
+    run.rows(T14, &[stack(1, 0, 1), stack(2, 0, 2), stack(3, 2, 3), stack(4, 0, 4)]);
+    run.rows(T14, &[call(T14, 1, 1, 1, 58 * S), call(T14 + 20 * S, 3, 4, 4, 9 * S)]);
+    for request in 0..20 {
+        run.rows(T14, &[call(T14 + (10 + request) * S, 2, 3, 3, 40 * MS)]);
+    }
+    run.rows(T14, &[call(T14 + 9 * S, 2, 2, 2, 25 * S)]);
+    run.rows(T14, &[stats(T14, 1, 0, S, &[58 * S]), stats(T14, 2, 0, S, &[25 * S])]);
+    run.rows(T14, &[stats(T14, 3, 0, S, &[40 * MS; 20]), stats(T14, 4, 0, S, &[9 * S])]);
+    run.rows(T14, &[counter(T14, name::RECORDED_NS, MIN)]);
+    let text = logs.analyze(&["logs"]).quiet();
+    let first = first_screen(&text);
+    let (_, entries) = first.split_once("Entry methods").unwrap();
+    let names: Vec<&str> = entries.lines().filter_map(|line| line.split("  C.").nth(1)).collect();
+    assert_eq!(names[..2], ["hang()", "serve()"], "{text}");
+    assert!(first.contains("\n    9.00 s  C.hang()\n"), "{text}");
+}
+
 /// A service with a request a second in its first minute and ten in the second, which uses a hundredth of a processor.
 fn growing() -> Logs {
     let logs = Logs::new();
@@ -403,6 +428,6 @@ fn the_profilers_share_of_an_idle_process_is_of_a_processor() {
     let logs = growing();
     for more in [&[][..], &["--from", "2026-11-20T14:01:00Z"]] {
         let text = logs.analyze(&[&["logs"], more].concat()).quiet();
-        assert!(text.contains("profiler about 0.1% of a processor"), "{text}");
+        assert!(text.contains("profiler about 10.0% of CPU, about 0.1% of a processor"), "{text}");
     }
 }

@@ -62,6 +62,13 @@ fn a_files_name_says_its_format() {
         assert_eq!(by_name, read(&["--format", format]), "{file}");
         assert_eq!(by_name != read(&["--format", "text"]), format != "text", "{file}");
     }
+    for arguments in [&["logs", "-o", "out.pdf"][..], &["diff", "logs", "logs", "-o", "out.pdf"]] {
+        let refused = logs.analyze(arguments);
+        assert_eq!((refused.status, logs.root().join("out.pdf").exists()), (2, false));
+        assert!(
+            refused.stderr.starts_with("analyze: --output: 'out.pdf' ends in no format's name")
+        );
+    }
 }
 
 #[test]

@@ -69,14 +69,17 @@ impl DiffArgs {
                 BadValue::new(self.min_time, "is neither like 0.1% nor like 1s").of("--min-time")
             })?)),
         };
-        let by_name = match self.output.as_deref().and_then(Format::of_file) {
-            Some(other) if self.format.is_none() && !FORMATS.contains(&other) => {
-                let name = self.output.unwrap_or_default().display().to_string();
-                let reason =
-                    "is of a format that diff cannot write: use .txt, .csv or .json, or --format";
-                return Err(BadValue::new(name, reason).of("--output"));
-            }
-            by_name => by_name,
+        let format = match (self.format, self.output.as_deref()) {
+            (Some(format), _) => format,
+            (None, Some(output)) => match Format::of_file(output)? {
+                format if FORMATS.contains(&format) => format,
+                _ => {
+                    let reason = "is of a format that diff cannot write: use .txt, .csv or .json, or --format";
+                    let name = output.display().to_string();
+                    return Err(BadValue::new(name, reason).of("--output"));
+                }
+            },
+            (None, None) => Format::default(),
         };
         let limit = self.fail_above.map(|text| {
             parse_percent(&text).map(|percent| Limit { percent, least }).ok_or_else(|| {
@@ -90,7 +93,7 @@ impl DiffArgs {
             method: pattern.map_err(|error| error.of("--method"))?,
             top: Some(top.unwrap_or(TOP_IN_TEXT)).filter(|top| *top > 0),
             tprofiler_unit: self.tprofiler_unit,
-            format: self.format.or(by_name).unwrap_or_default(),
+            format,
             file: self.output,
             limit: limit.transpose()?,
         })

@@ -144,10 +144,16 @@ not be read, 2 no report; of diff also 3 something is slower than --fail-above a
 
 impl Cli {
     /// With the format that the file's name says, if none is given.
-    pub fn with_format(mut self) -> Self {
-        let by_name = || Format::of_file(self.output.as_ref()?);
-        self.format = self.given_format.or_else(by_name).unwrap_or_default();
-        self
+    ///
+    /// # Errors
+    /// The name says none.
+    pub fn with_format(mut self) -> Result<Self, BadValue> {
+        self.format = match (self.given_format, &self.output) {
+            (Some(format), _) => format,
+            (None, Some(output)) => Format::of_file(output)?,
+            (None, None) => Format::default(),
+        };
+        Ok(self)
     }
 
     /// Converts the arguments to options of a report on profile tasks, if that is asked for.

@@ -9,6 +9,7 @@ pub mod zone;
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
+use log_format::error::BadValue;
 use log_format::pattern::Pattern;
 use log_format::rows::{CallRow, Exit};
 
@@ -381,10 +382,13 @@ pub enum Format {
 }
 
 impl Format {
-    /// What a file of this name has, if its end says it, as with `tprofiler profile -o`.
-    #[must_use]
-    pub fn of_file(path: &Path) -> Option<Self> {
-        Some(match path.extension()?.to_str()? {
+    /// What a file of this name has, as with `tprofiler profile -o`; text if its name has no end.
+    ///
+    /// # Errors
+    /// Its name has an end that no format has.
+    pub fn of_file(path: &Path) -> Result<Self, BadValue> {
+        let Some(end) = path.extension() else { return Ok(Self::Text) };
+        Ok(match end.to_str().unwrap_or_default() {
             "html" => Self::Html,
             "svg" => Self::Flamegraph,
             "jfr" => Self::Jfr,
@@ -392,7 +396,12 @@ impl Format {
             "collapsed" => Self::Collapsed,
             "json" => Self::Json,
             "csv" => Self::Csv,
-            _ => return None,
+            "txt" | "log" | "out" | "md" => Self::Text,
+            _ => {
+                let reason = "ends in no format's name: use .html, .svg, .jfr, .pprof, .collapsed, .json, .csv or \
+                              .txt, or give --format";
+                return Err(BadValue::new(path.display().to_string(), reason).of("--output"));
+            }
         })
     }
 

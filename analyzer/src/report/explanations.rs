@@ -335,7 +335,9 @@ fn no_statistics(selection: &Selection) -> &'static str {
 /// What the profiler took of the CPU time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProbeShare {
-    /// The share, as in `about 1.8% of CPU (first 10 s 4.5%, then 0.9%)`.
+    /// The share, as in `about 1.8% of CPU`.
+    pub short: String,
+    /// The same with its parts, as in `about 1.8% of CPU (first 10 s 4.5%, then 0.9%)`.
     pub share: String,
     /// The sentence on it.
     pub note: String,
@@ -344,6 +346,8 @@ pub struct ProbeShare {
 /// The share of the CPU time that probes took, if the logs of these processes have it.
 pub fn probe_share(cost: &ProbeCost, jvms: usize) -> Option<ProbeShare> {
     let ProbeCost { probe_ns, cpu_ns, recorded_ns, first_probe_ns, first_cpu_ns, .. } = *cost;
+    // Shorter runs hardly have more than their first interval.
+    const LONG_NS: u64 = 15_000_000_000;
     if cpu_ns == 0 {
         return None;
     }
@@ -357,21 +361,23 @@ pub fn probe_share(cost: &ProbeCost, jvms: usize) -> Option<ProbeShare> {
     let after_ns = cpu_ns.saturating_sub(first_cpu_ns);
     let after_probe_ns = probe_ns.saturating_sub(first_probe_ns);
     let mut note = format!("The profiler took {whole} of the {of} CPU time (an estimate)");
-    let mut of_cpu = format!("{whole} of CPU");
-    if first_cpu_ns > 0 && after_ns > 0 {
+    let short = format!("{whole} of CPU");
+    let mut more = String::new();
+    // Logs without counters do not say how long they recorded.
+    if first_cpu_ns > 0 && after_ns > 0 && (recorded_ns == 0 || recorded_ns > LONG_NS) {
         let [first, after] = [share(first_probe_ns, first_cpu_ns), share(after_probe_ns, after_ns)];
         note += &format!(": {first} in the first ten seconds, {after} after");
         let [first, after] =
             [percent(first_probe_ns, first_cpu_ns), percent(after_probe_ns, after_ns)];
-        of_cpu += &format!(" (first 10 s {first:.1}%, then {after:.1}%)");
+        more = format!(" (first 10 s {first:.1}%, then {after:.1}%)");
     }
     // Of an idle process, next to nothing is a large share.
     if cpu_ns < recorded_ns / 10 && probe_ns > cpu_ns / 20 {
         let [took, used] = [probe_ns, cpu_ns].map(|ns| share(ns, recorded_ns));
-        of_cpu = format!("{took} of a processor");
+        more = format!(", {took} of a processor");
         note += &format!("; it took {took} of a processor, the {of} use was {used}");
     }
-    Some(ProbeShare { share: of_cpu, note })
+    Some(ProbeShare { share: format!("{short}{more}"), short, note })
 }
 
 /// How much of the processes' CPU time samples cover, if that is little: threads that block the signal, or live for
@@ -431,7 +437,7 @@ mod tests {
         let cost = ProbeCost { probe_ns: 5, cpu_ns: 20, ..ProbeCost::default() };
         let of = |recorded_ns| probe_share(&ProbeCost { recorded_ns, ..cost.clone() }, 1).unwrap();
         let idle = of(1_000);
-        assert_eq!(idle.share, "about 0.5% of a processor");
+        assert_eq!(idle.share, "about 25.0% of CPU, about 0.5% of a processor");
         let text = "The profiler took about 25.0% of the process's CPU time (an estimate); it took about 0.5% of a \
                     processor, the process's use was about 2.0%";
         assert_eq!(idle.note, text);

@@ -1,7 +1,7 @@
 //! Reads one run: streams its files, each with several threads, and keeps sums, unfinished calls, and counts of what
 //! was read. Runs do not depend on each other, so they can be read in any order or in parallel.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -34,7 +34,7 @@ use crate::stats::slow_calls::{RecordedCall, order};
 /// Length of a run's first interval: about ten seconds.
 const FIRST_NS: Range<u64> = 8_000_000_000..13_000_000_000;
 
-/// A method with fewer calls than this, which take longer than this on average, is `main`, or a loop that takes
+/// A method with fewer calls than this, which take longer than this on average, may be `main`, or a loop that takes
 /// requests, and no entry method.
 const FEW: u64 = 10;
 const LONG_NS: u64 = 1_000_000_000;
@@ -262,17 +262,13 @@ fn finish(
     }
     unfinished.retain(|row| sums.selects(row.method, scope));
     let named = |id| names.method_or_unknown(id, label);
-    let slow = sums.slowest.finish();
+    let slow = std::mem::take(&mut sums.slowest).finish();
     let mut slowest = None;
     if selection.overview {
         let recursion = sums.paths.recursion(|stack| names.path(stack)).into_iter();
         let recursion = recursion.filter(|(id, _)| scope.is_selected(*id));
         data.overview.recursion = recursion.map(|(id, found)| (named(id), found)).collect();
-        let is_one = |id| {
-            let (calls, total_ns) = sums.totals.calls_of(&id);
-            calls >= FEW || (calls > 0 && total_ns / calls < LONG_NS)
-        };
-        let entries = sums.paths.entries(|stack| names.path(stack), is_one);
+        let entries = entries(&sums, names, data.recorded.ns().max(sums.recorded.ns()));
         slowest = slowest_entry(&slow, |id| entries.contains(&id));
         data.overview.entries = entries.into_iter().map(named).collect();
     }
@@ -314,6 +310,25 @@ fn finish(
         );
     }
     data
+}
+
+/// The methods that requests enter.
+fn entries(sums: &RowSums, names: &Names, recorded_ns: u64) -> HashSet<MethodId> {
+    let callees = sums.paths.direct_callees(|stack| names.path(stack));
+    let is_one = |id| {
+        let (calls, total_ns) = sums.totals.calls_of(&id);
+        let callees = callees.get(&id).copied().unwrap_or(0);
+        calls > 0 && !takes_requests(calls, total_ns / calls, callees, recorded_ns)
+    };
+    sums.paths.entries(|stack| names.path(stack), is_one)
+}
+
+/// Whether a method is `main` or a loop that takes requests: its few calls last for nearly all of the recording, or for
+/// long and call others again and again. A request that hangs does neither.
+fn takes_requests(calls: u64, mean_ns: u64, callees: u64, recorded_ns: u64) -> bool {
+    let is_whole = mean_ns >= recorded_ns / 5 * 4;
+    let is_loop = callees >= FEW.saturating_mul(calls) && mean_ns >= recorded_ns / 10;
+    calls < FEW && mean_ns >= LONG_NS && (is_whole || is_loop)
 }
 
 /// The slowest call of a method that requests enter; without one, the slowest of all. `main` and loops that take

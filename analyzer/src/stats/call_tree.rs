@@ -277,6 +277,23 @@ impl PathSums {
         entered.into_keys().collect()
     }
 
+    /// How many recorded calls each method made itself.
+    pub fn direct_callees<P: Iterator<Item = MethodId>>(
+        &self,
+        path: impl Fn(StackId) -> P,
+    ) -> HashMap<MethodId, u64> {
+        let mut callees = HashMap::new();
+        for ((stack, method), figures) in &self.sums {
+            let mut frames = path(*stack);
+            if frames.next() == Some(*method)
+                && let Some(caller) = frames.next()
+            {
+                *callees.entry(caller).or_insert(0) += figures.calls;
+            }
+        }
+        callees
+    }
+
     /// How many paths there are.
     #[must_use]
     pub fn len(&self) -> usize {

@@ -59,19 +59,26 @@ fn trust(report: &Report, notes: usize, shows_details: bool) -> Option<String> {
         (raised_times(&missing.raised), "raised threshold", "raised thresholds"),
     ];
     let numbers = numbers.into_iter().filter(|(count, ..)| *count > 0);
-    let share = &report.probe_share;
-    let share = share.iter().map(|share| format!("profiler {}", share.share));
-    let parts = share.chain(numbers.map(|(count, one, many)| plural(count, one, many)));
+    let numbers: Vec<String> = numbers.map(|(count, one, many)| plural(count, one, many)).collect();
     let place = if shows_details { "see the end" } else { "--notes" };
     let end = format!("{}: {place}", plural(number(notes), "note", "notes"));
     let width = TRUST_WIDTH.saturating_sub(end.len());
-    let mut line = String::new();
-    for part in parts {
-        if line.len() + part.len() + 2 > width {
-            continue;
+    let with = |share: &str| {
+        let mut line = if share.is_empty() { String::new() } else { format!("profiler {share}, ") };
+        let mut fits_all = true;
+        for part in &numbers {
+            if line.len() + part.len() + 2 > width {
+                fits_all = false;
+                continue;
+            }
+            line += &format!("{part}, ");
         }
-        line += &format!("{part}, ");
-    }
+        (line, fits_all)
+    };
+    let share = report.probe_share.as_ref();
+    let (whole, fits_all) = with(share.map_or("", |share| &share.share));
+    // Numbers say more than when the share was spent.
+    let line = if fits_all { whole } else { with(share.map_or("", |share| &share.short)).0 };
     (notes > 0).then_some(line + &end)
 }
 
