@@ -35,7 +35,7 @@ pub struct GroupReport {
 impl GroupReport {
     /// All of its reports of methods; a method may have several.
     pub(crate) fn reports_mut(&mut self) -> impl Iterator<Item = &mut MethodReport> {
-        let FirstMethods { entries, by_self, by_throws } = &mut self.first;
+        let FirstMethods { entries, by_self, by_throws, .. } = &mut self.first;
         self.methods.iter_mut().chain(entries).chain(by_self).chain(by_throws)
     }
 }
@@ -45,6 +45,8 @@ impl GroupReport {
 pub struct FirstMethods {
     /// Those at which recorded calls enter instrumented code, by total time.
     pub entries: Vec<MethodReport>,
+    /// How many more there are.
+    pub more_entries: usize,
     /// By self time.
     pub by_self: Vec<MethodReport>,
     /// By exceptions; only methods that have some.
@@ -161,6 +163,11 @@ fn group_report(
         };
         first = FirstMethods {
             entries: by(SortKey::Total, &|method| of_all.entries.contains(method)),
+            more_entries: methods
+                .iter()
+                .filter(|(method, _)| of_all.entries.contains(method))
+                .count()
+                .saturating_sub(FIRST_METHODS),
             by_self: by(SortKey::SelfTime, &|_| true),
             by_throws: by(SortKey::Throws, &|_| true),
         };

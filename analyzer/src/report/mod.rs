@@ -218,12 +218,15 @@ impl Report {
         (ns > 0 && self.selected.range.is_everything()).then(|| count as f64 * 1e9 / ns as f64)
     }
 
-    /// The same of a method's calls, also if a time was selected and the figures are those of whole intervals.
+    /// The same of a method's calls, also if a time was selected: of whole intervals, or of recorded calls in this time.
     #[must_use]
     pub fn calls_per_second(&self, calls: u64) -> Option<f64> {
-        let ns = self.missing.losses.probe_cost.recorded_ns;
-        let of_intervals = !self.methods.of_records && ns > 0;
-        self.per_second(calls).or_else(|| of_intervals.then(|| calls as f64 * 1e9 / ns as f64))
+        let ns = match self.selected.range.length_ns() {
+            Some(ns) if self.methods.of_records => ns,
+            _ if self.methods.of_records => 0,
+            _ => self.missing.losses.probe_cost.recorded_ns,
+        };
+        self.per_second(calls).or_else(|| (ns > 0).then(|| calls as f64 * 1e9 / ns as f64))
     }
 
     /// Bytes allocated in a second in which allocations were sampled; `None` if a time was selected.

@@ -68,7 +68,10 @@ impl Table<'_> {
             // The names of all three fit on no line.
             let site = site_label(&lock.site, labels);
             let held = match has_holders {
-                true => format!(", held by {}", holder(lock, labels)),
+                true if lock.longest_holder.is_some() => {
+                    format!(", held longest by {}", holder(lock, labels))
+                }
+                true => ", holder unknown".to_owned(),
                 false => String::new(),
             };
             wrapped(out, "       at ", &" ".repeat(9), &format!("{site}{held}"))?;
@@ -96,7 +99,9 @@ fn known(lock: &LockTimes) -> String {
 
 /// The label of a site's method.
 pub(crate) fn site_label(site: &LockSite, labels: &Labels) -> String {
-    site.method.as_ref().map_or_else(|| "-".to_owned(), |method| labels.of(method))
+    site.method
+        .as_ref()
+        .map_or_else(|| "no instrumented method".to_owned(), |method| labels.of(method))
 }
 
 fn more(count: usize, shown: usize, out: &mut dyn Write) -> io::Result<()> {

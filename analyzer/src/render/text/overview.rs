@@ -15,7 +15,7 @@ use super::{sql, tree};
 use crate::options::zone::Zone;
 use crate::render::shared::labels::{Labels, simple};
 use crate::report::cpu::{CpuReport, SampledMethod};
-use crate::report::groups::{MethodReport, percent};
+use crate::report::groups::{FirstMethods, MethodReport, percent};
 use crate::report::off_cpu::{OffCpuReport, Waits};
 use crate::report::overview::Overview;
 use crate::report::{EventReports, Report};
@@ -41,7 +41,7 @@ pub fn render(report: &Report, labels: &Labels, out: &mut dyn Write) -> io::Resu
     let ([group], None) = (&report.methods.groups[..], report.layout.by.column()) else {
         return Ok(());
     };
-    entries(report, &group.first.entries, labels, out)?;
+    entries(report, &group.first, labels, out)?;
     cpu(&report.samples.cpu, labels, out)?;
     wall(&report.samples.cpu, &report.samples.off_cpu, labels, out)?;
     if report.samples.cpu.samples == 0 {
@@ -134,17 +134,17 @@ fn next(report: &Report, out: &mut dyn Write) -> io::Result<()> {
 
 fn entries(
     report: &Report,
-    methods: &[MethodReport],
+    first: &FirstMethods,
     labels: &Labels,
     out: &mut dyn Write,
 ) -> io::Result<()> {
+    let FirstMethods { entries: methods, more_entries, .. } = first;
     if methods.is_empty() {
         return Ok(());
     }
-    heading(
-        out,
-        "Entry methods (outermost in recorded calls), their nested calls included, by total time",
-    )?;
+    let what = "Entry methods (outermost in recorded calls), nested calls included, by total time";
+    let more = if *more_entries > 0 { format!("; {more_entries} more") } else { String::new() };
+    heading(out, &format!("{what}{more}"))?;
     sign_of_calls(methods.iter(), out)?;
     writeln!(
         out,
@@ -169,7 +169,7 @@ fn entries(
 
 fn cpu(cpu: &CpuReport, labels: &Labels, out: &mut dyn Write) -> io::Result<()> {
     let CpuReport { total_ns, samples, methods, .. } = cpu;
-    if methods.is_empty() {
+    if methods.iter().all(|sampled| sampled.cpu.with_jdk_ns == 0) {
         return Ok(());
     }
     let all = plural(*samples, "sample", "samples");
@@ -348,7 +348,7 @@ fn throwing(methods: &[MethodReport], labels: &Labels, out: &mut dyn Write) -> i
     if methods.is_empty() {
         return Ok(());
     }
-    heading(out, "Most exceptions")?;
+    heading(out, "Most exceptions; one counts in each method that it leaves")?;
     sign_of_calls(methods.iter(), out)?;
     writeln!(out)?;
     for throwing in methods {

@@ -22,6 +22,12 @@ const HOUR_NS: u64 = 3_600_000_000_000;
 /// Hosts, services and missing files that are named.
 const NAMES_SHOWN: usize = 5;
 
+/// A thread in a sentence; one without a name is `thread #7`.
+pub fn in_words(thread: &str) -> String {
+    let prefix = if thread.starts_with("thread #") { "" } else { "thread " };
+    format!("{prefix}{thread}")
+}
+
 /// Writes a line that is highlighted on a terminal.
 pub(crate) fn heading(out: &mut dyn Write, line: &str) -> io::Result<()> {
     let bold = Style::new().bold();

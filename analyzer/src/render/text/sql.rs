@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use log_format::human::{count, duration, plural};
 use log_format::writer::one_line;
 
-use super::parts::{WIDTH, ended, heading, number, wrapped};
+use super::parts::{WIDTH, ended, heading, in_words, number, wrapped};
 use crate::render::shared::labels::Labels;
 use crate::report::Report;
 use crate::report::groups::percent;
@@ -85,7 +85,7 @@ fn slowest(report: &Report, labels: &Labels, out: &mut dyn Write) -> io::Result<
         let run = run.map(|run| format!(" in {run}")).unwrap_or_default();
         let start = report.layout.zone.text_ms(slow.start_ns);
         let exit = ended(slow.exit);
-        let line = format!("at {start} in thread {}{run}{exit}", slow.thread);
+        let line = format!("at {start} in {}{run}{exit}", in_words(&slow.thread));
         let time = format!("{:>12}  ", duration(slow.total_ns));
         wrapped(out, &time, &" ".repeat(16), &one_line(&line))?;
         let text = shortened(slow.text(), STATEMENT_WIDTH);

@@ -6,7 +6,7 @@ use std::io::{self, Write};
 
 use log_format::writer::one_line;
 
-use super::parts::{WIDTH, ended, heading, nothing, number, wrapped};
+use super::parts::{WIDTH, ended, heading, in_words, nothing, number, wrapped};
 use crate::options::TreeOrder;
 use crate::render::flame_graphs::collapsed::stacks;
 use crate::render::shared::labels::{Labels, nearest};
@@ -144,7 +144,7 @@ fn origin(
     let run = report.read.runs.get(call.run).filter(|_| report.read.runs.len() > 1);
     let run = run.map(|run| format!(" in {run}")).unwrap_or_default();
     let start = report.layout.zone.text_ms(call.start_ns);
-    let when = format!("at {start} in thread {}{run}", call.thread);
+    let when = format!("at {start} in {}{run}", in_words(&call.thread));
     wrapped(out, "    ", &" ".repeat(6), &one_line(&when))?;
     let callers = nearest(&call.callers, callers);
     if !callers.is_empty() {
