@@ -310,8 +310,10 @@ fn add_throttled(answer: &mut Answer, throttled: &[(Method, Throttled)]) {
     for (method, left) in throttled.iter().take(SHOWN) {
         let Throttling { since_unix_ns, calls_per_s, mean_ns } = &left.why;
         let since = utc_text(*since_unix_ns);
+        // Those do not come back by themselves.
+        let compiled_out = if left.is_compiled_out { "compiled out, " } else { "" };
         let why = format!(
-            "since {since}, {} calls/s, average {}, {}",
+            "since {since}, {} calls/s, average {}, {compiled_out}{}",
             human::count(u128::from(*calls_per_s)),
             human::duration(*mean_ns),
             method.line_name()
@@ -323,8 +325,10 @@ fn add_throttled(answer: &mut Answer, throttled: &[(Method, Throttled)]) {
     }
     let all = throttled.iter().map(|(method, left)| {
         let Throttling { since_unix_ns, calls_per_s, mean_ns } = &left.why;
-        let why =
-            json!({ "since_ns": since_unix_ns, "calls_per_s": calls_per_s, "mean_ns": mean_ns });
+        let why = json!({
+            "since_ns": since_unix_ns, "calls_per_s": calls_per_s, "mean_ns": mean_ns,
+            "is_compiled_out": left.is_compiled_out,
+        });
         with_name(method, why)
     });
     answer.value("throttled", all.collect::<Vec<Value>>());
