@@ -79,8 +79,17 @@ impl Program {
         let (cpu_ns, own_ns, paused_ns) = (self.cpu_ns, self.own_ns, self.paused_ns);
         let calls: u64 = methods.values().map(|did| did.calls).sum();
         let sampled = SampledProbes { probes_ns: calls * 25 * self.times, all_ns: self.cpu_ns };
-        let period =
-            Period { now_ns, unix_ns, length_ns: S, cpu_ns, own_ns, paused_ns, sampled, methods };
+        let period = Period {
+            now_ns,
+            unix_ns,
+            length_ns: S,
+            cpu_ns,
+            delay_ns: 0.0,
+            own_ns,
+            paused_ns,
+            sampled,
+            methods,
+        };
         let throttled = self.overhead.judge(&period, MethodId::new(self.end));
         self.overhead.add_throttled(&throttled);
         let compiled_out = self.overhead.compile_out(self.now_ns, MethodId::new(self.end));
