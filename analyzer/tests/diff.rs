@@ -432,6 +432,49 @@ fn what_cannot_be_compared_is_an_error_of_one_line() {
     }
 }
 
+/// A service got slower in the middle of a run.
+#[test]
+fn two_times_of_one_run_are_compared() {
+    let logs = Logs::new();
+    let run = logs.run("run", "web07", 1);
+    run.rows(T14, &[method(1, "Shop", "serve", "()V")]);
+    for minute in 0..5 {
+        let ns = if minute < 2 { 10 * MS } else { 20 * MS };
+        run.rows(T14, &[calls(T14 + minute * MIN, 1, 60, ns)]);
+        run.rows(T14, &[counter(T14 + minute * MIN, name::RECORDED_NS, MIN)]);
+    }
+    let times = ["--before", "14:00..14:02", "--after", "14:02.."];
+    let with = |more: &[&str]| logs.analyze(&[&["diff", "logs"], more].concat());
+    // In an hour, 36 and 72 s, as two minutes and three are scaled.
+    let csv = with(&[&times[..], &["--format", "csv"]].concat());
+    assert_eq!(csv.status, 0, "{}", csv.stderr);
+    let costs = ["status", "before_calls", "after_calls", "before_self_ns", "after_self_ns"];
+    let costs = costs.map(|column| csv.csv_column(column).concat());
+    let seconds = |s: u64| (s * S / 10).to_string();
+    assert_eq!(
+        costs,
+        ["slower".to_owned(), "120".to_owned(), "180".to_owned(), seconds(12), seconds(36)]
+    );
+    let text = with(&times).quiet();
+    assert!(
+        text.contains("self time of all methods 1.20 min in an hour of recording, 36.0 s before"),
+        "{text}"
+    );
+    assert_eq!(with(&[&times[..], &["--fail-above", "50%"]].concat()).status, 3);
+    // The same with the logs given twice.
+    let twice = logs.analyze(&[&["diff", "logs", "logs"], &times[..]].concat());
+    assert_eq!(twice.stdout, text);
+    for (more, why) in [
+        (&[][..], "there is one set of logs: add AFTER, or two times"),
+        (&["--before", "14:00"], "--before: '14:00' is not two times like 14:00..14:30"),
+        (&["--after", "14:02..x"], "--after: 'x' is not a time like"),
+    ] {
+        let refused = with(more);
+        assert_eq!(refused.status, 2, "{more:?}");
+        assert!(refused.stderr.starts_with(&format!("analyze: {why}")), "{}", refused.stderr);
+    }
+}
+
 /// A test run that got no load is no run that got faster.
 #[test]
 fn without_most_calls_of_before_nothing_is_judged() {

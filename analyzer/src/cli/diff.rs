@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use analyzer::diff::{DiffOptions, Least, Limit, Per};
 use analyzer::options::Unit;
+use analyzer::options::time_range::Moment;
 use analyzer::options::{Format, TOP_IN_TEXT};
 use clap::Args;
 use log_format::error::BadValue;
@@ -19,9 +20,15 @@ pub struct DiffArgs {
     /// The logs from before: a folder of runs, a run's folder, or a file
     #[arg(value_name = "BEFORE")]
     before: PathBuf,
-    /// The logs from after
+    /// The logs from after; with --before and --after, those of BEFORE if not given
     #[arg(value_name = "AFTER")]
-    after: PathBuf,
+    after: Option<PathBuf>,
+    /// Only this time of BEFORE: 14:00..14:30; either end may be missing
+    #[arg(long = "before", value_name = "FROM..TO")]
+    before_time: Option<String>,
+    /// Only this time of AFTER
+    #[arg(long = "after", value_name = "FROM..TO")]
+    after_time: Option<String>,
     /// What is compared
     #[arg(long, value_enum, default_value = "hour")]
     per: Per,
@@ -86,9 +93,24 @@ impl DiffArgs {
                 BadValue::new(text, "is not a percentage like 20%").of("--fail-above")
             })
         });
+        let times = [("--before", self.before_time), ("--after", self.after_time)];
+        let [before_time, after_time] = times.map(|(option, text)| {
+            text.map_or(Ok((None, None)), |text| parse_times(&text)).map_err(|e| e.of(option))
+        });
+        let (before_time, after_time) = (before_time?, after_time?);
+        let after = match self.after {
+            Some(after) => after,
+            None if before_time != after_time => self.before.clone(),
+            None => {
+                let reason = "there is one set of logs: add AFTER, or two times of it with --before and --after";
+                return Err(BadValue::because(reason));
+            }
+        };
         Ok(DiffOptions {
             before: vec![self.before],
-            after: vec![self.after],
+            after: vec![after],
+            before_time,
+            after_time,
             per: self.per,
             method: pattern.map_err(|error| error.of("--method"))?,
             top: Some(top.unwrap_or(TOP_IN_TEXT)).filter(|top| *top > 0),
@@ -98,6 +120,15 @@ impl DiffArgs {
             limit: limit.transpose()?,
         })
     }
+}
+
+/// `14:00..14:30`; either end may be missing.
+fn parse_times(text: &str) -> Result<(Option<Moment>, Option<Moment>), BadValue> {
+    let (from, to) = text
+        .split_once("..")
+        .ok_or_else(|| BadValue::new(text, "is not two times like 14:00..14:30"))?;
+    let moment = |text: &str| (!text.is_empty()).then(|| Moment::parse(text)).transpose();
+    Ok((moment(from)?, moment(to)?))
 }
 
 /// `20%`, `12.5%` or `20`.

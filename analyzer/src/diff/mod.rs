@@ -43,6 +43,7 @@ use crate::error::NoReport;
 use crate::input::problems::Problems;
 use crate::input::progress::Progress;
 use crate::options::Unit;
+use crate::options::time_range::Moment;
 use crate::options::{DataFilter, Format, Layout, Options, Output};
 use crate::report::Report;
 use crate::run::muted::MutedInRun;
@@ -60,6 +61,10 @@ pub struct DiffOptions {
     pub before: Vec<PathBuf>,
     /// The logs of after.
     pub after: Vec<PathBuf>,
+    /// Only this time of the logs of before, from and to.
+    pub before_time: (Option<Moment>, Option<Moment>),
+    /// Only this time of the logs of after.
+    pub after_time: (Option<Moment>, Option<Moment>),
     /// What is compared.
     pub per: Per,
     /// Take only methods that this pattern names.
@@ -208,14 +213,19 @@ impl Status {
 
 impl Side {
     fn read(
-        paths: &[PathBuf],
+        (paths, (from, to)): (&[PathBuf], (Option<Moment>, Option<Moment>)),
         options: &DiffOptions,
         progress: &Arc<Progress>,
     ) -> Result<Self, NoReport> {
         let selected = Options {
             paths: paths.to_vec(),
             tprofiler_unit: options.tprofiler_unit,
-            filter: DataFilter { method: options.method.clone(), ..DataFilter::default() },
+            filter: DataFilter {
+                method: options.method.clone(),
+                from,
+                to,
+                ..DataFilter::default()
+            },
             // CSV has methods only.
             layout: Layout { compared: options.format != Format::Csv, ..Layout::default() },
             // The figures of all methods, and no more.
@@ -232,7 +242,7 @@ impl Side {
         }
         // TProfiler's logs have no times.
         let has_hours = report.read.counts.tprofiler.logs() == 0;
-        let recorded_ns = Some(report.read.recorded_ns).filter(|ns| has_hours && *ns > 0);
+        let recorded_ns = Some(report.selected_ns()).filter(|ns| has_hours && *ns > 0);
         if options.per == Per::Hour && recorded_ns.is_none() {
             return Err(NoReport::NoRecordedTime(names.join(", ")));
         }
@@ -319,8 +329,8 @@ pub fn compare(options: &DiffOptions, progress: &Arc<Progress>) -> Result<Compar
         options.method = full.or(options.method);
     }
     let options = &options;
-    let before = Side::read(&options.before, options, progress)?;
-    let after = Side::read(&options.after, options, progress)?;
+    let before = Side::read((&options.before, options.before_time), options, progress)?;
+    let after = Side::read((&options.after, options.after_time), options, progress)?;
     let mut methods = changes(options.per, &before, &after);
     if methods.is_empty() {
         let reason = after.report.empty.unwrap_or_else(|| "no methods with names".to_owned());

@@ -221,12 +221,19 @@ impl Report {
     /// The same of a method's calls, also if a time was selected: of whole intervals, or of recorded calls in this time.
     #[must_use]
     pub fn calls_per_second(&self, calls: u64) -> Option<f64> {
-        let ns = match self.selected.range.length_ns() {
+        let ns = self.selected_ns();
+        (ns > 0).then(|| calls as f64 * 1e9 / ns as f64)
+    }
+
+    /// How long was recorded in the selected time, by all JVMs together; 0 if that is not known.
+    #[must_use]
+    pub fn selected_ns(&self) -> u64 {
+        match self.selected.range.length_ns() {
+            _ if self.selected.range.is_everything() => self.read.recorded_ns,
             Some(ns) if self.methods.of_records => ns,
             _ if self.methods.of_records => 0,
             _ => self.missing.losses.probe_cost.recorded_ns,
-        };
-        self.per_second(calls).or_else(|| (ns > 0).then(|| calls as f64 * 1e9 / ns as f64))
+        }
     }
 
     /// Bytes allocated in a second in which allocations were sampled; `None` if a time was selected.
