@@ -101,18 +101,9 @@ mod tests {
         for second in 1..=seconds {
             let (now_ns, length_ns) = (second * SECOND, SECOND);
             let (unix_ns, cpu_ns, methods) = (now_ns, SECOND, HashMap::new());
-            let (own_ns, paused_ns, delay_ns) = (0, 0, 0.0);
-            let period = Period {
-                now_ns,
-                unix_ns,
-                length_ns,
-                cpu_ns,
-                delay_ns,
-                own_ns,
-                paused_ns,
-                sampled,
-                methods,
-            };
+            let (own_ns, paused_ns) = (0, 0);
+            let period =
+                Period { now_ns, unix_ns, length_ns, cpu_ns, own_ns, paused_ns, sampled, methods };
             cost.add(1e8, &period);
         }
     }

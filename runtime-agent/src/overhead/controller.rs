@@ -115,7 +115,6 @@ impl Reading {
             unix_ns: self.now.unix_ns,
             length_ns,
             cpu_ns,
-            delay_ns: 0.0,
             own_ns: self.agent_cpu_ns.saturating_sub(began.agent_cpu_ns) + as_u64(lost_ns),
             paused_ns: as_u64(paused_ns),
             sampled: self.sampled.since(began.sampled),

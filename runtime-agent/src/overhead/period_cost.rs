@@ -15,9 +15,6 @@ pub(super) const SECOND_NS: u64 = 1_000_000_000;
 /// A process with less CPU time than this share of a processor is practically idle.
 pub(super) const LEAST_CPU: f64 = 0.05;
 
-/// With less, a process waits for requests most of the time, so it does not call more when it is compiled.
-const BUSY_CPU: f64 = 0.25;
-
 /// The part of the waiting for a processor that falls to a method is a matter of chance, and this many times as much
 /// is seldom.
 const UNEVEN: f64 = 2.0;
@@ -29,9 +26,8 @@ pub(crate) struct Period {
     pub now_ns: u64,
     pub unix_ns: u64,
     pub length_ns: u64,
-    /// The process's CPU time, and how long its threads waited for a processor.
+    /// The process's CPU time.
     pub cpu_ns: u64,
-    pub delay_ns: f64,
     /// What the profiler cost besides its probes: the agent thread's CPU time, and that of lost calls.
     pub own_ns: u64,
     /// CPU time that the process lost to pauses.
@@ -49,13 +45,7 @@ impl Period {
     /// Leaves out what threads waited for a processor.
     pub(super) fn leave_out(&mut self, delay: Delay) {
         let seconds = self.seconds();
-        self.delay_ns = delay.ns_per_s * seconds;
         self.methods.values_mut().for_each(|did| did.leave_out(delay, seconds));
-    }
-
-    /// Whether the process was limited by the processor rather than by its load.
-    pub(super) fn is_busy(&self) -> bool {
-        as_f64(self.cpu_ns) + self.delay_ns >= BUSY_CPU * as_f64(self.length_ns)
     }
 
     /// The process's CPU time, or a little of a processor's if the process is idle, in nanoseconds.

@@ -187,8 +187,7 @@ impl Overhead {
         let Some(budget) = self.budget else { return Vec::new() };
         self.weigh(&costs, period.seconds());
         let share = budget.of_one();
-        let times_budget = self.spent.probes_share / share;
-        let is_strict = period.is_busy() && self.start_up.is_strict(period.now_ns, times_budget);
+        let is_strict = self.start_up.is_strict(period.now_ns, self.spent.probes_share / share);
         let worth_it = share / if is_strict { start_up::INTERPRETED } else { 1.0 };
         let (candidates, stays_ns) = self.candidates(costs, worth_it);
         let budget_ns = share * period.budgeted_cpu_ns();

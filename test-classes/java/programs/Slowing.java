@@ -5,7 +5,7 @@ import java.io.InputStreamReader;
 
 /**
  * A method that is called often, and turns slow: reads {@code fast} or {@code slow} from its stdin, a line each, and
- * answers each with a line. With {@code first}, another method is called all the time. It ends with its stdin.
+ * answers each with a line. With {@code first}, another method is called more often. It ends with its stdin.
  */
 public final class Slowing {
     private static volatile String mode = "idle";
@@ -37,7 +37,7 @@ public final class Slowing {
                 for (int i = 0; i < steps; i++) {
                     sum += step(i, slow);
                 }
-                if (!slow && !mode.equals("first")) {
+                if (!slow) {
                     Thread.sleep(10);
                 }
             }
