@@ -3,7 +3,7 @@
 //! parameters if they take too much of a line: the tables below have both.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 
 use super::cpu::kernel_text;
@@ -19,6 +19,7 @@ use crate::report::groups::{FirstMethods, MethodReport, percent};
 use crate::report::off_cpu::{OffCpuReport, Waits};
 use crate::report::overview::Overview;
 use crate::report::{EventReports, Report};
+use crate::run::data::UnfinishedCall;
 use crate::stats::by_minute::{MinuteSums, hours};
 use crate::stats::call_tree::Recursion;
 use crate::stats::method::Method;
@@ -34,6 +35,10 @@ const CPU_SHOWN: usize = 8;
 
 /// Hours are shown if there are more than this; of many, only the busiest.
 const HOURS_SHOWN: usize = 6;
+/// Lines on events that fit.
+const EVENT_LINES: usize = 4;
+/// Shorter unfinished calls are not worth a line.
+const LONG_NS: u64 = 1_000_000_000;
 
 /// Writes the parts that the report has data for.
 pub fn render(report: &Report, labels: &Labels, out: &mut dyn Write) -> io::Result<()> {
@@ -67,8 +72,8 @@ fn row(
     wrapped(out, cells, &" ".repeat(cells.len() + 2), &(name + sign))
 }
 
-/// The lock most waited for, the slowest SQL statement, what allocated most, and where most exceptions began, a line
-/// each.
+/// The lock most waited for, the slowest SQL statement, what allocated most, where most exceptions began, and what hung, a
+/// line each.
 fn events(report: &Report, labels: &Labels, out: &mut dyn Write) -> io::Result<()> {
     let mut lines: Vec<(String, &str, Option<&Method>)> = Vec::new();
     let EventReports { locks, allocations, exceptions, sql: sql_report, .. } = &report.events;
@@ -98,6 +103,9 @@ fn events(report: &Report, labels: &Labels, out: &mut dyn Write) -> io::Result<(
         let line = format!("Exceptions: {}, most {class}", count(exceptions.began.into()));
         lines.push((line, " at ", Some(&first.site.method)));
     }
+    if lines.len() < EVENT_LINES {
+        lines.extend(hung(&report.unfinished.calls));
+    }
     for (line, at, method) in &lines {
         let at = method.map(|method| {
             let width = WIDTH.saturating_sub(line.chars().count() + at.len());
@@ -106,6 +114,17 @@ fn events(report: &Report, labels: &Labels, out: &mut dyn Write) -> io::Result<(
         wrapped(out, "", "  ", &(line.clone() + &at.unwrap_or_default()))?;
     }
     if lines.is_empty() { Ok(()) } else { writeln!(out) }
+}
+
+/// Where the call stands that was unfinished for longest when recording stopped. `main` is always there.
+fn hung(calls: &[UnfinishedCall]) -> Option<(String, &'static str, Option<&Method>)> {
+    let is_main = |call: &UnfinishedCall| call.method.parts().1 == "main";
+    let long = || calls.iter().filter(|call| call.self_ns >= LONG_NS && !is_main(call));
+    let longest = long().max_by_key(|call| call.self_ns)?;
+    let threads: BTreeSet<_> = long().map(|call| (call.run, &call.thread)).collect();
+    let threads = plural(number(threads.len()), "thread", "threads");
+    let line = format!("Unfinished: calls of {threads}, the longest {}", duration(longest.self_ns));
+    Some((line, " in ", Some(&longest.method)))
 }
 
 /// A class without its package; a lock may be the class itself.
