@@ -98,6 +98,10 @@ impl Names for Registry {
         known.map(|known| known.row(&*self.java)).or_else(|| self.samples.threads().row(id))
     }
 
+    fn is_named(&self, id: ThreadId) -> bool {
+        self.ids.virtual_thread(id).is_some_and(|thread| !thread.name.is_empty())
+    }
+
     fn stack(&self, id: StackId) -> Option<StackRow> {
         let (parent, method) = self.paths.get(id)?;
         Some(StackRow { id, parent, method })

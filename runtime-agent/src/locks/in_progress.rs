@@ -77,11 +77,11 @@ pub(super) fn clear(jni: &JniEnv) {
     }
 }
 
-/// Forgets the waits for which `stays` does not hold.
+/// Forgets the waits for which `stays` does not hold, with those around them.
 pub(super) fn retain(jni: &JniEnv, stays: impl Fn(Key, &InProgress) -> bool) {
     for (key, wait) in all() {
         if !stays(key, &wait) {
-            let _ = end(key, jni);
+            while end(key, jni).is_some() {}
         }
     }
 }

@@ -82,7 +82,8 @@ pub(crate) fn pause(jvmti: &Jvmti, jni: &JniEnv) {
     });
 }
 
-/// Waits are counted again. Of those in progress, the ones stay whose thread, by its `JavaThread`, still waits.
+/// Waits are counted again. Of those in progress, the ones stay whose thread, by its `JavaThread`, still waits; that of
+/// a virtual thread is a carrier's, and says nothing.
 ///
 /// # Errors
 /// The JVM refuses it.
@@ -91,7 +92,9 @@ pub(crate) fn resume(
     jni: &JniEnv,
     still_waits: impl Fn(usize) -> bool,
 ) -> Result<(), jvmti::jvmtiError> {
-    in_progress::retain(jni, |_, wait| still_waits(wait.java_thread));
+    in_progress::retain(jni, |key, wait| {
+        key.virtual_thread().is_none() && still_waits(wait.java_thread)
+    });
     waits::end_skipping();
     waits::go_on();
     jvmti.enable_events_global(&EVENTS).inspect_err(|_| stop(jvmti))

@@ -19,6 +19,8 @@ pub(crate) trait Names {
     fn method(&self, id: MethodId) -> Option<MethodRow>;
     /// The thread with an id, with its current name.
     fn thread(&self, id: ThreadId) -> Option<ThreadRow>;
+    /// Whether a virtual thread has its name by now.
+    fn is_named(&self, id: ThreadId) -> bool;
     /// The call path with an id.
     fn stack(&self, id: StackId) -> Option<StackRow>;
     /// The frame of sampled stacks with an id.
@@ -29,7 +31,7 @@ pub(crate) trait Names {
     fn sampled_stack(&self, id: SampledStackId) -> Option<SampledStackRow>;
 }
 
-/// Whether the row of a thread has a name.
+/// Whether the row of a thread has its name; that of a platform thread does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct HasName(bool);
 
@@ -169,14 +171,10 @@ impl PartFiles {
 
     pub(super) fn name_thread(&mut self, id: ThreadId, names: &dyn Names) {
         let written = self.threads.get(&id).copied();
-        if written == Some(HasName(true)) {
-            return;
-        }
-        let Some(row) = names.thread(id) else { return };
-        let has_name = HasName(!row.name.is_empty());
         // A virtual thread's name may come later.
-        if written != Some(has_name) {
-            self.threads.insert(id, has_name);
+        let is_written = written.is_some_and(|HasName(has_name)| has_name || !names.is_named(id));
+        if !is_written && let Some(row) = names.thread(id) {
+            self.threads.insert(id, HasName(row.kind != "virtual" || !row.name.is_empty()));
             self.add(&[row]);
         }
     }

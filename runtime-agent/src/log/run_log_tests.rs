@@ -17,6 +17,10 @@ use super::*;
 struct NumbersAsNames;
 
 impl Names for NumbersAsNames {
+    fn is_named(&self, _: ThreadId) -> bool {
+        true
+    }
+
     fn statement(&self, id: StatementId) -> Option<StatementRow> {
         Some(StatementRow { id, url: String::new(), text: format!("s{id}") })
     }

@@ -70,7 +70,7 @@ pub(crate) enum NoSamples {
     NotSaid(#[from] NotSaid),
     #[error("max_memory has no room for CPU samples")]
     NoMemory,
-    #[error("no free signal (tried SIGPROF, SIGVTALRM, SIGSTKFLT, SIGPWR)")]
+    #[error("no free signal (tried SIGSTKFLT, SIGVTALRM, SIGPROF, SIGPWR)")]
     NoSignal,
     #[error("the program handles {0}, which engine=itimer needs")]
     SignalTaken(&'static str),
