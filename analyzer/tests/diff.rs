@@ -438,6 +438,8 @@ fn two_times_of_one_run_are_compared() {
     let logs = Logs::new();
     let run = logs.run("run", "web07", 1);
     run.rows(T14, &[method(1, "Shop", "serve", "()V")]);
+    run.rows(T14, &[thread(1, "main")]).rows(T14, &[stack(1, 0, 1)]);
+    run.rows(T14, &[call(T14 + S, 1, 1, 1, 10 * MS)]);
     for minute in 0..5 {
         let ns = if minute < 2 { 10 * MS } else { 20 * MS };
         run.rows(T14, &[calls(T14 + minute * MIN, 1, 60, ns)]);
@@ -468,6 +470,8 @@ fn two_times_of_one_run_are_compared() {
         (&[][..], "there is one set of logs: add AFTER, or two times"),
         (&["--before", "14:00"], "--before: '14:00' is not two times like 14:00..14:30"),
         (&["--after", "14:02..x"], "--after: 'x' is not a time like"),
+        (&["--before", "14:02..14:01"], "--before: --from"),
+        (&["--before", "14:00..14:00:20"], "one time is shorter than an interval"),
     ] {
         let refused = with(more);
         assert_eq!(refused.status, 2, "{more:?}");

@@ -23,6 +23,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::ValueEnum;
+use log_format::error::BadValue;
 use log_format::pattern::Pattern;
 
 use crate::analysis::{analyze, full_name_in};
@@ -329,8 +330,23 @@ pub fn compare(options: &DiffOptions, progress: &Arc<Progress>) -> Result<Compar
         options.method = full.or(options.method);
     }
     let options = &options;
-    let before = Side::read((&options.before, options.before_time), options, progress)?;
-    let after = Side::read((&options.after, options.after_time), options, progress)?;
+    let sides = [
+        ("--before", &options.before, options.before_time),
+        ("--after", &options.after, options.after_time),
+    ];
+    let has_times = sides.iter().any(|(.., time)| *time != (None, None));
+    let [before, after] = sides.map(|(option, paths, time)| {
+        Side::read((paths, time), options, progress).map_err(|error| match error {
+            NoReport::Value(value) if has_times => NoReport::Value(value.of(option)),
+            other => other,
+        })
+    });
+    let (before, after) = (before?, after?);
+    if has_times && before.report.methods.of_records != after.report.methods.of_records {
+        let reason = "one time is shorter than an interval of the method statistics, so only its recorded calls are \
+                      known: choose a longer one";
+        return Err(BadValue::because(reason).into());
+    }
     let mut methods = changes(options.per, &before, &after);
     if methods.is_empty() {
         let reason = after.report.empty.unwrap_or_else(|| "no methods with names".to_owned());

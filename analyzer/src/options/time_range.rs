@@ -181,12 +181,6 @@ impl TimeRange {
         }
     }
 
-    /// How long the range is, if it has both ends.
-    #[must_use]
-    pub fn length_ns(&self) -> Option<u64> {
-        Some(self.to_ns?.saturating_sub(self.from_ns?))
-    }
-
     /// Whether the range contains all time.
     #[must_use]
     pub fn is_everything(&self) -> bool {

@@ -71,6 +71,8 @@ pub struct Collector {
     threads: HashMap<Group, String>,
     counts: Counts,
     recorded_ns: u64,
+    /// How long in the selected time.
+    selected_ns: u64,
     /// Whether a run recorded at some time, as far as its log says.
     was_on: bool,
     /// When each run recorded in the selected time.
@@ -128,6 +130,9 @@ impl Collector {
         self.counts.merge(&data.counts);
         self.awaiting_totals += u64::from(run.awaits_totals);
         self.recorded_ns = self.recorded_ns.saturating_add(data.recorded.ns());
+        let times = data.recorded.times(&selection.range);
+        let selected_ns = times.iter().map(|(start_ns, end_ns)| end_ns - start_ns).sum();
+        self.selected_ns = self.selected_ns.saturating_add(selected_ns);
         self.was_on |= !data.recorded.was_always_off();
         self.recorded_times.extend(data.recorded.times(&selection.statistics_of(place)));
         self.allocation_times.extend(data.recorded.allocation_times(&selection.range));
@@ -549,6 +554,7 @@ impl Collector {
             counts: std::mem::take(&mut self.counts),
             thresholds_ns: thresholds_ns.first().copied().zip(thresholds_ns.last().copied()),
             recorded_ns: self.recorded_ns,
+            selected_ns: self.selected_ns,
             torn_lines: problems.torn_lines(),
             bad_lines: problems.bad_lines(),
             missing_files: std::mem::take(&mut self.missing_files),

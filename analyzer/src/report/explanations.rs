@@ -335,7 +335,7 @@ fn no_statistics(selection: &Selection) -> &'static str {
 /// What the profiler took of the CPU time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProbeShare {
-    /// The share, as in `about 1.8% of CPU`.
+    /// The share, as in `about 1.8% of CPU`, or of a processor if the process is idle.
     pub short: String,
     /// The same with its parts, as in `about 1.8% of CPU (first 10 s 4.5%, then 0.9%)`.
     pub share: String,
@@ -361,10 +361,12 @@ pub fn probe_share(cost: &ProbeCost, jvms: usize) -> Option<ProbeShare> {
     let after_ns = cpu_ns.saturating_sub(first_cpu_ns);
     let after_probe_ns = probe_ns.saturating_sub(first_probe_ns);
     let mut note = format!("The profiler took {whole} of the {of} CPU time (an estimate)");
-    let short = format!("{whole} of CPU");
+    let mut short = format!("{whole} of CPU");
+    let share_of_cpu = short.clone();
     let mut more = String::new();
     // Logs without counters do not say how long they recorded.
-    if first_cpu_ns > 0 && after_ns > 0 && (recorded_ns == 0 || recorded_ns > LONG_NS) {
+    let is_long = recorded_ns == 0 || recorded_ns > LONG_NS * jvms.max(1) as u64;
+    if first_cpu_ns > 0 && after_ns > 0 && is_long {
         let [first, after] = [share(first_probe_ns, first_cpu_ns), share(after_probe_ns, after_ns)];
         note += &format!(": {first} in the first ten seconds, {after} after");
         let [first, after] =
@@ -374,10 +376,11 @@ pub fn probe_share(cost: &ProbeCost, jvms: usize) -> Option<ProbeShare> {
     // Of an idle process, next to nothing is a large share.
     if cpu_ns < recorded_ns / 10 && probe_ns > cpu_ns / 20 {
         let [took, used] = [probe_ns, cpu_ns].map(|ns| share(ns, recorded_ns));
-        more = format!(", {took} of a processor");
+        short = format!("{took} of a processor");
+        more = format!(", {short}");
         note += &format!("; it took {took} of a processor, the {of} use was {used}");
     }
-    Some(ProbeShare { share: format!("{short}{more}"), short, note })
+    Some(ProbeShare { share: format!("{share_of_cpu}{more}"), short, note })
 }
 
 /// How much of the processes' CPU time samples cover, if that is little: threads that block the signal, or live for

@@ -178,6 +178,8 @@ pub struct ReadSummary {
     pub thresholds_ns: Option<(u64, u64)>,
     /// How long the runs recorded, summed; 0 if their logs do not have it.
     pub recorded_ns: u64,
+    /// How long in the selected time.
+    pub selected_ns: u64,
     /// Files that ended within a line.
     pub torn_lines: u64,
     /// Number of lines that are not rows.
@@ -228,11 +230,13 @@ impl Report {
     /// How long was recorded in the selected time, by all JVMs together; 0 if that is not known.
     #[must_use]
     pub fn selected_ns(&self) -> u64 {
-        match self.selected.range.length_ns() {
-            _ if self.selected.range.is_everything() => self.read.recorded_ns,
-            Some(ns) if self.methods.of_records => ns,
-            _ if self.methods.of_records => 0,
-            _ => self.missing.losses.probe_cost.recorded_ns,
+        if self.selected.range.is_everything() {
+            self.read.recorded_ns
+        } else if self.methods.of_records {
+            self.read.selected_ns
+        } else {
+            // Of whole intervals.
+            self.missing.losses.probe_cost.recorded_ns
         }
     }
 

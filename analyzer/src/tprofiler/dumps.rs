@@ -172,8 +172,8 @@ impl<G: Fn(ThreadId) -> Group> DumpReader<'_, G> {
     fn frame(&mut self, line: &str) -> Result<(), BadRow> {
         let Some(entry) = &mut self.entry else {
             // A file may begin within a thread's frames; one message is enough.
-            let has_thread = std::mem::replace(&mut self.skips, true);
-            return if has_thread { Ok(()) } else { Err("a frame without its thread".into()) };
+            let is_reported = std::mem::replace(&mut self.skips, true);
+            return if is_reported { Ok(()) } else { Err("a frame without its thread".into()) };
         };
         if entry.frames.len() == MOST_FRAMES {
             return Ok(());

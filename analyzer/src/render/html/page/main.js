@@ -17,7 +17,7 @@ function summaryView() {
       card("threw", count(sum(methods.throws) + data.not_shown.throws)), card("self time", duration(selfOfAll)),
       card("methods", separated(MEASURED + data.not_shown.methods)), card("call paths", separated(recordedPaths))));
     if (data.entries.length > 0) {
-      parts.push(el("h2", {}, "Entry methods (outermost in recorded calls), their nested calls included, by total time"),
+      parts.push(el("h2", {}, "Entry methods (outermost in recorded calls), nested calls included, by total time"),
         shortTable(["method", "calls", "threw", "p50", "p95", "p99", "max"], data.entries.map((m) => [methodLink(m), callsOf(m),
           count(methods.throws[m]), ...["p50", "p95", "p99", "max"].map((of) => duration(methods[of][m]))])));
     }
