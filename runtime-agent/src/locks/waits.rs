@@ -176,7 +176,9 @@ pub(super) unsafe fn begin_wait(
     // SAFETY: the caller guarantees it.
     let monitor = if is_noted { unsafe { weak(jni, object) } } else { 0 };
     let wait = InProgress { began, java_thread, class, method, owner: Owner::NotAsked, monitor };
-    LOST.fetch_add(in_progress::begin(key, wait, jni), Ordering::Relaxed);
+    if let lost @ 1.. = in_progress::begin(key, wait, jni) {
+        LOST.fetch_add(lost, Ordering::Relaxed);
+    }
     if !is_on() {
         // All others were removed meanwhile.
         let _ = in_progress::end(key, jni);
