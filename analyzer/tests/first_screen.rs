@@ -420,6 +420,9 @@ fn a_selected_time_has_its_own_calls_a_second() {
     };
     assert_eq!(calls(&["--to", "2026-11-20T14:01:00Z"]), ["60", "1.0"]);
     assert_eq!(calls(&["--from", "2026-11-20T14:01:00Z"]), ["600", "10.0"]);
+    // Of a time shorter than an interval, only the recorded call is known.
+    let short = ["--from", "2026-11-20T14:00:00Z", "--to", "2026-11-20T14:00:20Z"];
+    assert_eq!(calls(&short), ["1", "0.0500"]);
 }
 
 /// In a process that is nearly idle, any share of its CPU time is large.

@@ -172,6 +172,8 @@ fn what_turns_slow_is_measured_again() {
         std::thread::sleep(std::time::Duration::from_secs(11));
         program.ask("first");
         wait_until("the first method is compiled out", || state("first") == "compiled out");
+        let throttled = ask(port, &["overhead"])["throttled"].clone();
+        assert_eq!(throttled[0]["is_compiled_out"], true, "{jdk}: {throttled}");
         // The code is compiled again meanwhile, without probes of what is throttled.
         std::thread::sleep(std::time::Duration::from_secs(11));
         program.ask("fast");

@@ -72,8 +72,8 @@ fn row(
     wrapped(out, cells, &" ".repeat(cells.len() + 2), &(name + sign))
 }
 
-/// The lock most waited for, the slowest SQL statement, what allocated most, where most exceptions began, and what hung, a
-/// line each.
+/// The lock most waited for, the slowest SQL statement, what allocated most, where most exceptions began, and what
+/// hung, a line each.
 fn events(report: &Report, labels: &Labels, out: &mut dyn Write) -> io::Result<()> {
     let mut lines: Vec<(String, &str, Option<&Method>)> = Vec::new();
     let EventReports { locks, allocations, exceptions, sql: sql_report, .. } = &report.events;
