@@ -9,21 +9,22 @@
 //!     @Stable private static MethodHandle off;
 //!     private static volatile boolean on;
 //!     private static byte[] muted;             // by method id; the agent sets it before `on`
-//!     @Hidden public static void Start(int id) {                        // and Caught, Initialized
-//!         int method = id << 2 >>> 2;                                   // without BEFORE_INIT
+//!     @Hidden @ForceInline public static void Start(int id) {       // and End, Caught, Initialized
+//!         int method = id << 2 >>> 2;                               // without BEFORE_INIT
 //!         if (method < compiledOut.length && compiledOut[method] != 0) { state.getTarget(); return; }
+//!         startRest(id);
+//!         return;                                                   // a jsr follows
+//!     }
+//!     @Hidden private static void startRest(int id) {               // caughtRest is @DontInline
+//!         int method = id << 2 >>> 2;
 //!         if (state.getTarget() == off) return;
 //!         if (!on) return;
 //!         byte[] muted = $TProfiler.muted;
 //!         if (method >= muted.length || muted[method] == 0) start0(id);
 //!     }
-//!     @Hidden @ForceInline public static void End(int id) {
-//!         int method = id << 2 >>> 2;
-//!         if (method < compiledOut.length && compiledOut[method] != 0) { state.getTarget(); return; }
-//!         endRest(id);                                              // the rest
-//!     }
-//!     @Hidden public static void Threw(int id, Object thrown) {
-//!         ...                                                       // as Start
+//!     @Hidden @ForceInline public static void Threw(int id, Object thrown) { ... threwRest(id, thrown); ... }
+//!     @Hidden @DontInline private static void threwRest(int id, Object thrown) {
+//!         ...                                                       // as startRest
 //!         if (method >= muted.length || muted[method] == 0)
 //!             threw0(id, identityHashCode(thrown.getClass()), identityHashCode(thrown), thrown);
 //!     }
@@ -82,13 +83,15 @@
 //! `PerMethodRecompilationCutoff`), it leaves traps in what it compiles, and never compiles again for them, however
 //! often they are hit: a large program may then stay slow for good. HotSpot does not count what a call site discards.
 //!
-//! The annotations are the JDK's own: `@Hidden` keeps the methods out of the service's stack traces. `@ForceInline` is
-//! only where it must be. C1 compiles everything first; it would put three whole guards into each method and work
-//! nearly twice as long (javac: 2.3 s, not 1.3), while C2 inlines frequent calls anyway. But some of a method's returns
-//! are rare, and there C2 leaves a call if the callee is longer than 35 bytes (`MaxInlineSize`), compiled out or not:
-//! these calls took 1 to 2% of H2's and Lucene's time. So the part of `End` that tests `compiledOut` is short and
-//! forced, and the part behind it is too long for C1. What follows an exception is expensive anyway. Class file version
-//! 49 needs no stack map frames.
+//! The annotations are the JDK's own: `@Hidden` keeps the methods out of the service's stack traces. With
+//! `@ForceInline`, C2 inlines the first part of each guard everywhere, and counts one byte for it. Otherwise it leaves
+//! a call where the guard is too long for a rare caller (`MaxInlineSize`), compiled out or not, and of what it inlines
+//! into one method (`DesiredMethodLimit`, 8,000 bytes), whole guards would use a half: H2 with all methods compiled out
+//! ran at 0.95 of the speed that empty probes have, and at 0.99 so. The part behind it is too long for rare callers.
+//!
+//! C1 should inline none of it. It compiles everything first, and would work nearly twice as long with three guards in
+//! each method (javac: 2.3 s, not 1.3). It inlines no method that has a `jsr`, `@ForceInline` or not, so one follows
+//! the last `return`, where nothing reaches it. Class file version 49 may have one, and needs no stack map frames.
 
 #[path = "build/call_site.rs"]
 mod call_site;

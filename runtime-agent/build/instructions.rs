@@ -23,30 +23,6 @@ pub(crate) fn length(code: &[Instruction]) -> Result<usize, Box<dyn error::Error
 // The shifts remove two bits: the sign, and the one that marks a constructor that is not initialized.
 const _: () = assert!(BEFORE_INIT == 1 << 30);
 
-/// The guard in front of a native method.
-///
-/// The fall-through of each branch is the path that turns a call away, on purpose. When HotSpot's C1 inlines a probe,
-/// it follows that path first while it looks for unnecessary null checks. So it first sees the code after the probe
-/// with what all paths into it have in common. The other way round, with `muted` known not to be null, it looked at
-/// that code again for each probe before it: 0.7 s for a method that calls a hundred small instrumented ones, 12 s for
-/// three hundred.
-pub(crate) fn guard(
-    compiled_out: u16,
-    state: &CallSite,
-    on: u16,
-    muted: u16,
-    native: &Native,
-) -> Vec<Instruction> {
-    let mut code = native.prologue();
-    code.extend(method_of_id());
-    code.extend(unless_compiled_out(compiled_out, state, code.len()));
-    code.extend(state.unless_off(code.len()));
-    code.extend(unless_off(on, code.len()));
-    code.extend(unless_muted(muted, code.len()));
-    code.extend(native.call());
-    code
-}
-
 /// The native method behind a guard. Parameter 0 is the id; the guard needs the locals 1 and 2.
 pub(crate) enum Native {
     /// It takes the id.
@@ -57,7 +33,7 @@ pub(crate) enum Native {
 }
 
 impl Native {
-    /// What comes before the guard.
+    /// What comes before a guard.
     fn prologue(&self) -> Vec<Instruction> {
         match self {
             Self::OfId(_) => vec![],
@@ -65,7 +41,15 @@ impl Native {
         }
     }
 
-    /// The call behind the guard.
+    /// Pushes the exception, if it takes one.
+    fn thrown(&self) -> Vec<Instruction> {
+        match self {
+            Self::OfId(_) => vec![],
+            Self::OfThrown { .. } => vec![Instruction::Aload_3],
+        }
+    }
+
+    /// The call behind a guard.
     fn call(&self) -> Vec<Instruction> {
         match *self {
             Self::OfId(native) => call(native),
@@ -84,22 +68,38 @@ impl Native {
     }
 }
 
-/// The part of the guard that is inlined into every caller, and calls the rest.
-pub(crate) fn front(compiled_out: u16, state: &CallSite, rest: u16) -> Vec<Instruction> {
-    let mut code = method_of_id();
+/// The first part of a guard, which C2 inlines into every caller, and C1 into none: it inlines no method that has a
+/// `jsr`, even if nothing reaches it.
+pub(crate) fn front(
+    compiled_out: u16,
+    state: &CallSite,
+    native: &Native,
+    rest: u16,
+) -> Vec<Instruction> {
+    let mut code = native.prologue();
+    code.extend(method_of_id());
     code.extend(unless_compiled_out(compiled_out, state, code.len()));
-    code.extend(call(rest));
+    code.push(Instruction::Iload_0);
+    code.extend(native.thrown());
+    code.extend([Instruction::Invokestatic(rest), Instruction::Return]);
+    code.extend([
+        Instruction::Jsr(target(code.len(), 1)),
+        Instruction::Astore_1,
+        Instruction::Return,
+    ]);
     code
 }
 
-/// The rest of the guard.
-pub(crate) fn rest_of_end(
-    state: &CallSite,
-    on: u16,
-    muted: u16,
-    native: &Native,
-) -> Vec<Instruction> {
-    let mut code = method_of_id();
+/// The rest of a guard.
+///
+/// The fall-through of each branch is the path that turns a call away, on purpose. If HotSpot's C1 inlines it, it
+/// follows that path first while it looks for unnecessary null checks. So it first sees the code after the probe with
+/// what all paths into it have in common. The other way round, with `muted` known not to be null, it looked at that
+/// code again for each probe before it: 0.7 s for a method that calls a hundred small instrumented ones, 12 s for three
+/// hundred.
+pub(crate) fn rest(state: &CallSite, on: u16, muted: u16, native: &Native) -> Vec<Instruction> {
+    let mut code = native.prologue();
+    code.extend(method_of_id());
     code.extend(state.unless_off(code.len()));
     code.extend(unless_off(on, code.len()));
     code.extend(unless_muted(muted, code.len()));

@@ -11,8 +11,8 @@ use ristretto_classfile::{
 
 use crate::call_site::{CallSite, HANDLE, SITE};
 use crate::instructions::{
-    Called, MAX_INLINE_SIZE, Native, calls_of, front, guard, is_open, length, plain_guard,
-    rest_of_end, statement_guard, sum_of,
+    Called, MAX_INLINE_SIZE, Native, calls_of, front, is_open, length, plain_guard, rest,
+    statement_guard, sum_of,
 };
 
 type Result<T> = std::result::Result<T, Box<dyn error::Error>>;
@@ -37,25 +37,25 @@ pub(crate) fn fast() -> Result<Vec<u8>> {
     class.field("trial", site, FieldAccessFlags::empty(), vec![stable.clone()])?;
     let handle = FieldType::Object(HANDLE.into());
     class.field("off", handle, FieldAccessFlags::empty(), vec![stable])?;
-    let mut inlined = vec!["Ljdk/internal/vm/annotation/ForceInline;"];
-    inlined.extend(HIDDEN);
-    let (inlined, hidden) = (class.annotations(&inlined)?, class.annotations(&HIDDEN)?);
+    let mut and_hidden = |name| class.annotations(&[&[name], &HIDDEN[..]].concat());
+    let inlined = and_hidden("Ljdk/internal/vm/annotation/ForceInline;")?;
+    let not_inlined = and_hidden("Ljdk/internal/vm/annotation/DontInline;")?;
+    let hidden = class.annotations(&HIDDEN)?;
     let on = class.on;
     for name in PROBES {
         let native = class.native(name)?;
-        if name == probe::END {
-            let end = class.pool.add_method_ref(class.this, "endRest", probe::DESCRIPTOR)?;
-            let (front, rest) =
-                (front(compiled_out, &state, end), rest_of_end(&state, on, muted, &native));
-            if length(&front)? > MAX_INLINE_SIZE || length(&rest)? <= MAX_INLINE_SIZE {
-                return Err("C1 would put the wrong part of the guard into callers".into());
-            }
-            class.probe(name, PUBLIC, front, &inlined)?;
-            class.probe("endRest", PRIVATE, rest, &hidden)?;
-        } else {
-            let guard = guard(compiled_out, &state, on, muted, &native);
-            class.probe(name, PUBLIC, guard, &hidden)?;
+        let (rest_name, descriptor) = (format!("{}Rest", name.to_lowercase()), descriptor_of(name));
+        let rest_of = class.pool.add_method_ref(class.this, rest_name.as_str(), descriptor)?;
+        let rest = rest(&state, on, muted, &native);
+        if length(&rest)? <= MAX_INLINE_SIZE {
+            return Err("C1 would put the rest of the guard into callers".into());
         }
+        let front = front(compiled_out, &state, &native, rest_of);
+        class.probe(name, descriptor, PUBLIC, front, &inlined)?;
+        // What follows an exception is expensive anyway. Until JDK 21, C2 compiles handlers that never ran.
+        let is_rare = [probe::THREW, probe::CAUGHT].contains(&name);
+        let annotations = if is_rare { &not_inlined } else { &hidden };
+        class.probe(&rest_name, descriptor, PRIVATE, rest, annotations)?;
     }
     let mut prepare = state.set_up_off();
     for site in [&state, &trial] {
@@ -81,7 +81,7 @@ pub(crate) fn plain() -> Result<Vec<u8>> {
         if length(&guard)? <= MAX_INLINE_SIZE {
             return Err("C1 would put the plain guard into callers".into());
         }
-        class.probe(name, PUBLIC, guard, &hidden)?;
+        class.probe(name, descriptor_of(name), PUBLIC, guard, &hidden)?;
     }
     class.finish(muted)
 }
@@ -228,12 +228,13 @@ impl Class {
     fn probe(
         &mut self,
         name: &str,
+        descriptor: &str,
         flags: MethodAccessFlags,
         code: Vec<Instruction>,
         annotations: &Attribute,
     ) -> Result<()> {
         let attributes = vec![self.code(4, code), annotations.clone()];
-        self.method(name, descriptor_of(name), flags, attributes)
+        self.method(name, descriptor, flags, attributes)
     }
 
     /// Adds a method that the agent calls.

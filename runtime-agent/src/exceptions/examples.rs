@@ -10,6 +10,7 @@ use log_format::ids::{JavaThreadId, OsThreadId};
 use log_format::writer::one_line;
 
 use crate::hotspot::own_stack::OwnStack;
+use crate::jvm::probe_class::ProbeClass;
 use crate::probe::ProbeId;
 use crate::probe::thread::os_id;
 use crate::probe::{ClassHash, Left};
@@ -87,7 +88,7 @@ pub(super) unsafe fn add(jni: &JniEnv, left: Left, thrown: jni::jobject, with_me
 }
 
 fn example(jni: &JniEnv, probe_id: ProbeId, class: ClassHash, message: String) -> Option<Example> {
-    let (virtual_thread, mut stack) = OwnStack::read_in_probe(jni)?;
+    let (virtual_thread, mut stack) = OwnStack::read_in_probe(jni, ProbeClass::frames())?;
     stack.shadow.try_reserve_exact(1).ok()?;
     stack.shadow.push(probe_id.get());
     Some(Example {

@@ -16,9 +16,6 @@ use super::thread_list::java_thread_of;
 use super::{method_ids, method_names};
 use crate::jvm::java_threads;
 
-/// A probe's frames on top of a stack: its native method, and its guard.
-const PROBE_FRAMES: usize = 2;
-
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct OwnStack {
@@ -51,12 +48,15 @@ impl OwnStack {
         Some(Self { end, frames, shadow })
     }
 
-    /// Reads that of the calling thread in a probe, from the method that called the probe on; with the number of the
-    /// virtual thread that it runs.
-    pub(crate) fn read_in_probe(jni: &JniEnv) -> Option<(Option<JavaThreadId>, Self)> {
+    /// Reads that of the calling thread in a probe, without the probe's frames; with the number of the virtual thread
+    /// that it runs.
+    pub(crate) fn read_in_probe(
+        jni: &JniEnv,
+        probe_frames: usize,
+    ) -> Option<(Option<JavaThreadId>, Self)> {
         let virtual_thread = java_threads::current_virtual(jni);
         let mut stack = Self::read(java_thread_of(jni), virtual_thread)?;
-        stack.frames.drain(..PROBE_FRAMES.min(stack.frames.len()));
+        stack.frames.drain(..probe_frames.min(stack.frames.len()));
         Some((virtual_thread, stack))
     }
 

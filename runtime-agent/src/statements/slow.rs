@@ -82,6 +82,9 @@ pub(super) fn begin_second() {
     IN_SECOND.store(0, Ordering::Relaxed);
 }
 
+/// Frames of a statement's probe on top of a stack: its native method, and its guard.
+const PROBE_FRAMES: usize = 2;
+
 /// Adds an execution of the calling thread, which is in a probe.
 pub(super) fn add(
     jni: &JniEnv,
@@ -90,7 +93,7 @@ pub(super) fn add(
     exit: Exit,
 ) {
     let add = || {
-        let (virtual_thread, stack) = OwnStack::read_in_probe(jni)?;
+        let (virtual_thread, stack) = OwnStack::read_in_probe(jni, PROBE_FRAMES)?;
         let os_id = os_id();
         let slow =
             SlowStatement { statement, raw, began, ticks, exit, os_id, virtual_thread, stack };

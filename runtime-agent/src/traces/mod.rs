@@ -10,6 +10,7 @@ use jvmti_bindings::prelude::jni;
 use log_format::ids::{JavaThreadId, MethodId, OsThreadId};
 
 use crate::hotspot::own_stack::OwnStack;
+use crate::jvm::probe_class::ProbeClass;
 use crate::probe;
 use crate::probe::ProbeId;
 use crate::probe::thread::os_id;
@@ -93,6 +94,7 @@ pub(crate) unsafe fn started(env: *mut jni::JNIEnv, probe_id: ProbeId, calls: u6
 }
 
 fn add(jni: &JniEnv, at_ticks: u64, method: MethodId, calls: u64) -> bool {
-    let Some((virtual_thread, stack)) = OwnStack::read_in_probe(jni) else { return false };
+    let stack = OwnStack::read_in_probe(jni, ProbeClass::frames());
+    let Some((virtual_thread, stack)) = stack else { return false };
     QUEUE.push(TracedCall { at_ticks, os_id: os_id(), virtual_thread, method, calls, stack })
 }

@@ -113,6 +113,12 @@ impl ProbeClass {
         Ok(class)
     }
 
+    /// Frames of a probe on top of a stack: its native method, and the parts of its guard.
+    pub(crate) fn frames() -> usize {
+        let is_fast = DEFINED.get().is_some_and(|class| class.fast.is_some());
+        if is_fast { 3 } else { 2 }
+    }
+
     /// Runs all paths of the guard before any other code does. For a path that never ran, C2 leaves a trap, and each
     /// trap that is hit counts against the method into which the guard is inlined (see `build.rs`). HotSpot counts the
     /// paths only once the first compiler is done, which takes a moment.
