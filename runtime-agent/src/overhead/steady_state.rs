@@ -199,8 +199,12 @@ impl Overhead {
         if candidates_ns <= room_ns {
             return Vec::new();
         }
-        let target_ns = if is_strict { start_up::TARGET * budget_ns } else { TARGET * room_ns };
+        let strict_ns = start_up::TARGET * share * start_up::expected_cpu_ns(period);
+        let target_ns = if is_strict { strict_ns } else { TARGET * room_ns };
         let mut throttled = self.throttle(candidates, target_ns, period);
+        if throttled.is_empty() {
+            return throttled;
+        }
         let can_go = throttled.iter().filter(|(id, _)| *id < end);
         let calls_per_s = can_go.map(|(_, left)| left.why.calls_per_s).sum();
         self.start_up.add(is_strict);
