@@ -71,6 +71,8 @@ pub struct Collector {
     threads: HashMap<Group, String>,
     counts: Counts,
     recorded_ns: u64,
+    /// The first moment at which a run recorded, and the last.
+    recorded: Option<(u64, u64)>,
     /// How long in the selected time.
     selected_ns: u64,
     /// Whether a run recorded at some time, as far as its log says.
@@ -130,6 +132,10 @@ impl Collector {
         self.counts.merge(&data.counts);
         self.awaiting_totals += u64::from(run.awaits_totals);
         self.recorded_ns = self.recorded_ns.saturating_add(data.recorded.ns());
+        if let Some((start_ns, end_ns)) = data.recorded.span(data.counts.last_call_ns) {
+            let (first_ns, last_ns) = self.recorded.unwrap_or((start_ns, end_ns));
+            self.recorded = Some((first_ns.min(start_ns), last_ns.max(end_ns)));
+        }
         let times = data.recorded.times(&selection.range);
         let selected_ns = times.iter().map(|(start_ns, end_ns)| end_ns - start_ns).sum();
         self.selected_ns = self.selected_ns.saturating_add(selected_ns);
@@ -554,6 +560,7 @@ impl Collector {
             counts: std::mem::take(&mut self.counts),
             thresholds_ns: thresholds_ns.first().copied().zip(thresholds_ns.last().copied()),
             recorded_ns: self.recorded_ns,
+            recorded: self.recorded,
             selected_ns: self.selected_ns,
             torn_lines: problems.torn_lines(),
             bad_lines: problems.bad_lines(),

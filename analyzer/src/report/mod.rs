@@ -178,6 +178,8 @@ pub struct ReadSummary {
     pub thresholds_ns: Option<(u64, u64)>,
     /// How long the runs recorded, summed; 0 if their logs do not have it.
     pub recorded_ns: u64,
+    /// The first moment at which a run recorded, and the last, in unix nanoseconds.
+    pub recorded: Option<(u64, u64)>,
     /// How long in the selected time.
     pub selected_ns: u64,
     /// Files that ended within a line.

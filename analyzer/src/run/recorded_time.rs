@@ -134,6 +134,20 @@ impl RecordedTime {
         self.with_ends().into_iter().map(|interval| (interval.start_ns, interval.end_ns))
     }
 
+    /// From the first interval in which the run recorded to the end of the last one, or to the last recorded call: of a
+    /// run that goes on or was killed, the log lacks an end.
+    #[must_use]
+    pub fn span(&self, last_call_ns: Option<u64>) -> Option<(u64, u64)> {
+        let is_never_logged = self.recorded_ns.is_empty();
+        let mut recorded = self.with_ends().into_iter().filter(|interval| {
+            let logged = self.recorded_ns.get(&interval.start_ns);
+            logged.map_or(interval.has_calls || is_never_logged, |ns| *ns > 0)
+        });
+        let first = recorded.next()?;
+        let last = recorded.last().unwrap_or(first);
+        Some((first.start_ns, last.end_ns.max(last_call_ns.unwrap_or_default())))
+    }
+
     /// When the run recorded in `range`: times from a moment until before another, in order.
     #[must_use]
     pub fn times(&self, range: &TimeRange) -> Vec<(u64, u64)> {

@@ -149,6 +149,9 @@ pub(super) struct Read<'r> {
     hours: usize,
     first_hour: Option<String>,
     last_hour: Option<String>,
+    /// The first moment at which a run recorded, and the last.
+    recorded_from: Option<String>,
+    recorded_until: Option<String>,
     recorded_calls: u64,
     stats_rows: u64,
     tprofiler_logs: u64,
@@ -169,6 +172,8 @@ impl<'r> Read<'r> {
             hours: hours.len(),
             first_hour: hours.first().copied().map(hour_text),
             last_hour: hours.last().copied().map(hour_text),
+            recorded_from: read.recorded.map(|(from_ns, _)| utc_text(from_ns)),
+            recorded_until: read.recorded.map(|(_, until_ns)| utc_text(until_ns)),
             recorded_calls: read.counts.records,
             stats_rows: read.counts.stats_rows,
             tprofiler_logs: read.counts.tprofiler.logs(),

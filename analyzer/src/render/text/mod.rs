@@ -137,7 +137,8 @@ fn summary(report: &Report, missing: &InText, out: &mut dyn Write) -> io::Result
 /// What was read and selected, and what is missing; a line without a heading continues the one before.
 pub(crate) fn summary_lines(report: &Report, missing: &InText) -> Vec<(&'static str, String)> {
     let read = &report.read;
-    let what_and_when = format!("{}{}; {}", origin(read), recorded(read), time_of(read));
+    let what_and_when =
+        format!("{}{}; {}", origin(read), recorded(read), time_of(read, &report.layout.zone));
     let mut lines = vec![("read", what_and_when), ("", amount(read))];
     let mut selected = Vec::new();
     let SelectedData { range, pattern, filters, .. } = &report.selected;

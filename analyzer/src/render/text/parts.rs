@@ -8,7 +8,7 @@ use log_format::human::{count, duration, plural};
 use log_format::rows::Exit;
 use log_format::writer::one_line;
 
-use crate::options::zone::hour_text;
+use crate::options::zone::{Zone, hour_text};
 use crate::report::ReadSummary;
 use crate::report::groups::MethodReport;
 
@@ -105,16 +105,24 @@ fn no_hours(read: &ReadSummary) -> &'static str {
     }
 }
 
-/// The time from the beginning of the first hour to the end of the last one, in short.
-pub(crate) fn time_of(read: &ReadSummary) -> String {
+/// From the first moment at which a run recorded to the last, in short; of logs that do not have them, from the
+/// beginning of the first hour to the end of the last one.
+pub(crate) fn time_of(read: &ReadSummary, zone: &Zone) -> String {
+    if let Some((first_ns, last_ns)) = read.recorded {
+        return from_to(&zone.text(first_ns), &zone.text(last_ns));
+    }
     let hours = &read.counts.hours;
     let (Some(first), Some(last)) = (hours.first(), hours.last()) else {
         return no_hours(read).to_owned();
     };
-    let from = hour_text(*first);
-    let to = hour_text(Hour::of_unix_ns(last.start_unix_ns().saturating_add(HOUR_NS)));
+    let end = Hour::of_unix_ns(last.start_unix_ns().saturating_add(HOUR_NS));
+    from_to(&hour_text(*first), &hour_text(end))
+}
+
+/// Two moments in UTC of one day have the day once.
+fn from_to(from: &str, to: &str) -> String {
     match (from.split_once('T'), to.split_once('T')) {
-        (Some((day, _)), Some((of_same_day, time))) if day == of_same_day => {
+        (Some((day, _)), Some((of_same_day, time))) if day == of_same_day && to.ends_with('Z') => {
             format!("{}-{time}", from.trim_end_matches('Z'))
         }
         _ => format!("{from} to {to}"),
