@@ -4,7 +4,7 @@
 
 use super::period_cost::{Period, SECOND_NS, as_f64};
 
-/// Share of the budget that stays in use in the first wave: a twentieth of what stays in use later.
+/// Share of a busy program's budget that stays in use in the first wave: a twentieth of what stays in use later.
 pub(super) const TARGET: f64 = 0.025;
 /// Methods are interpreted, and take several times as long themselves.
 pub(super) const INTERPRETED: f64 = 5.0;

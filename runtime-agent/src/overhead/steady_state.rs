@@ -200,11 +200,9 @@ impl Overhead {
             return Vec::new();
         }
         let strict_ns = start_up::TARGET * share * start_up::expected_cpu_ns(period);
-        let target_ns = if is_strict { strict_ns } else { TARGET * room_ns };
+        let most_ns = if is_strict { strict_ns } else { f64::INFINITY };
+        let target_ns = (TARGET * room_ns).min(most_ns);
         let mut throttled = self.throttle(candidates, target_ns, period);
-        if throttled.is_empty() {
-            return throttled;
-        }
         let can_go = throttled.iter().filter(|(id, _)| *id < end);
         let calls_per_s = can_go.map(|(_, left)| left.why.calls_per_s).sum();
         self.start_up.add(is_strict);

@@ -169,7 +169,7 @@ impl<'t> Own<'t, Frame> {
     }
 
     /// Whether `address` is clearly above this call on the native stack. Addresses of one call's probes differ by a few
-    /// words, or by a Java frame.
+    /// words, or by the two Java frames of a guard that is interpreted: some 300 bytes.
     pub(super) fn is_below(self, address: usize) -> bool {
         self.distance_below(address) > 512 / 8
     }

@@ -31,7 +31,7 @@ static PLAIN: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/plain_probe.clas
 /// How often all paths of the guard run before any other code uses them, with how many calls each, and the pause
 /// between two rounds.
 const ROUNDS: u32 = 5;
-const CALLS: jni::jint = 60;
+const CALLS: jni::jint = 80;
 const ROUND: Duration = Duration::from_millis(1);
 
 /// Whether the class's `state` is `off`.
