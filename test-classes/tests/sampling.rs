@@ -148,7 +148,7 @@ fn short_threads_have_samples() {
 #[test]
 fn stacks_of_a_large_program_are_whole() {
     for jdk in jdks().iter().filter(|jdk| jdk.has_compiler()) {
-        let (_, samples) = compiled(jdk, ",cpu=1ms");
+        let (_, samples) = compiled(jdk, ",cpu=1ms,sampler_cap=off");
         let java = || samples.iter().filter(|s| s.is_java());
         let all = sum(java()).1;
         let failed = sum(java().filter(|s| s.lacks_stack())).1;
@@ -174,7 +174,8 @@ fn compiled(jdk: &Jdk, options: &str) -> (Profile, Vec<Sampled>) {
     let sources = fs::read_dir(sources).expect("sources");
     let sources: Vec<PathBuf> = sources.map(|entry| entry.expect("a source").path()).collect();
     let output = tempfile::tempdir().expect("a temporary folder");
-    let mut arguments = vec!["programs.Compile", "8", output.path().to_str().expect("a path")];
+    let seconds = if is_full() { "60" } else { "8" };
+    let mut arguments = vec!["programs.Compile", seconds, output.path().to_str().expect("a path")];
     arguments.extend(sources.iter().filter_map(|path| path.to_str()));
     let (_, profile, samples) = sampled(jdk, options, &arguments);
     (profile, samples)

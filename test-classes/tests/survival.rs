@@ -1,13 +1,14 @@
 //! A program that throws, overflows its stack, unloads classes, deoptimises and starts threads all the time survives
 //! sampling at the highest rate, with each collector.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::time::{Duration, Instant};
 
 use log_format::rows::counter;
 use test_classes::{
-    Java, Jdk, Profile, classes, free_port, has_thread, jdks, timers, tprofiler_json,
-    tprofiler_text, wait_until,
+    Java, Jdk, Profile, Sampled, classes, free_port, has_thread, jdks, samples, timers,
+    tprofiler_json, tprofiler_text, wait_until,
 };
 
 const COLLECTORS: [&str; 5] = ["Serial", "Parallel", "G1", "Z", "Shenandoah"];
@@ -62,14 +63,28 @@ fn survive(jdk: &Jdk, collector: &str, time: Duration) {
     assert_eq!(finished.status, Some(0), "{jdk} {collector}: {}", finished.stderr);
     assert!(finished.stdout.contains("done "), "{jdk} {collector}: {}", finished.stdout);
     let runs = Profile::runs(&logs);
-    let sum = |name| runs.iter().map(|run| Profile::read(run).counter(name)).sum::<u64>();
-    let [samples, faults, without] =
-        [counter::SAMPLES, counter::GUARDED_FAULTS, counter::SAMPLES_WITHOUT_STACK].map(sum);
+    let faults = runs.iter().map(|run| Profile::read(run).counter(counter::GUARDED_FAULTS));
+    let faults: u64 = faults.sum();
+    let all: Vec<Sampled> = runs.iter().flat_map(|run| samples(run)).collect();
+    let count = |is: fn(&Sampled) -> bool| {
+        all.iter().filter(|s| is(s)).map(|sample| sample.samples).sum::<u64>()
+    };
+    let [java, failed, truncated] =
+        [count(Sampled::is_java), count(Sampled::lacks_stack), count(Sampled::is_truncated)];
     println!(
-        "{jdk} {collector}: {cycles} cycles, {samples} samples, {without} without stack, {faults} faults, {}",
+        "{jdk} {collector}: {cycles} cycles, {java} samples in Java, {failed} without stack, \
+         {truncated} truncated, {faults} faults, {}",
         finished.stdout.trim()
     );
-    assert!(samples > 100, "{jdk} {collector}: {samples} samples");
+    let mut reasons = BTreeMap::<&str, u64>::new();
+    for sample in all.iter().filter(|sample| sample.lacks_stack()) {
+        *reasons.entry(&sample.frames[0]).or_default() += sample.samples;
+    }
+    println!("  {reasons:?}");
+    assert!(java > 100, "{jdk} {collector}: {java} samples");
+    // In most runs less than a hundredth; more with Shenandoah, and on JDK 11, where old methods are not all known.
+    let most = java / 50 + 3;
+    assert!(failed <= most, "{jdk} {collector}: {failed} of {java} failed");
 }
 
 #[test]
