@@ -24,7 +24,7 @@ const SIGNALS_ROUNDS: u32 = 5;
 /// work waits until there are no more events.
 const EVENTS_NS: u64 = 50_000;
 const EVENTS: u32 = 50;
-const EVENTS_ROUNDS: u32 = 5;
+const EVENTS_ROUNDS: usize = 5;
 const STEPS: u64 = 1_000_000;
 
 /// The CPU time that sampling has taken of the service's threads so far, in nanoseconds.
@@ -80,17 +80,33 @@ fn event_ns(signal: libc::c_int) -> u64 {
         std::hint::black_box(sum);
         cpu_ns().saturating_sub(began)
     };
-    let (mut without, mut each) = (u64::MAX, u64::MAX);
-    for _ in 0..EVENTS_ROUNDS {
-        without = without.min(work());
+    let mut rounds = [Round::default(); EVENTS_ROUNDS];
+    for round in &mut rounds {
+        round.without_ns = work();
         let event = perf_events::create_counted(signal, EVENTS_NS, EVENTS);
         let Ok(event) = event else { return 0 };
-        let with = work();
+        round.with_ns = work();
         perf_events::delete(event);
-        let events = u64::from(handler::counted_events()).max(1);
-        each = each.min(with.saturating_sub(without) / events);
+        round.events = u64::from(handler::counted_events());
     }
-    each
+    of_rounds(&rounds)
+}
+
+/// CPU time of the same work without and with perf events.
+#[derive(Clone, Copy, Default)]
+struct Round {
+    without_ns: u64,
+    with_ns: u64,
+    events: u64,
+}
+
+/// What an event took at least, in nanoseconds. Each round is compared with the fastest work of all: that of the first
+/// one may take longer than it does later with events.
+fn of_rounds(rounds: &[Round]) -> u64 {
+    let without_ns = rounds.iter().map(|round| round.without_ns).min().unwrap_or(0);
+    let interrupted = rounds.iter().filter(|round| round.events > 0);
+    let each = interrupted.map(|round| round.with_ns.saturating_sub(without_ns) / round.events);
+    each.min().unwrap_or(0)
 }
 
 /// The most of the process's CPU time that samples may take.
@@ -168,6 +184,14 @@ mod tests {
         assert_eq!(cap.judge(begun), None);
         let own_ns = 7 + samples * 10_000;
         cap.judge(Spent { own_ns, process_ns: 2 * SECOND, samples: 3 + samples })
+    }
+
+    #[test]
+    fn slow_work_without_events_does_not_make_events_cheap() {
+        let round = |(without_ns, with_ns, events)| Round { without_ns, with_ns, events };
+        let rounds = [(900, 700, 10), (310, 550, 10), (300, 800, 10), (300, 300, 0)].map(round);
+        assert_eq!(of_rounds(&rounds), 25);
+        assert_eq!(of_rounds(&rounds[3..]), 0);
     }
 
     #[test]
