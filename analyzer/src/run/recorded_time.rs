@@ -144,7 +144,7 @@ impl RecordedTime {
             logged.map_or(interval.has_calls || is_never_logged, |ns| *ns > 0)
         });
         let first = recorded.next()?;
-        let last = recorded.last().unwrap_or(first);
+        let last = recorded.next_back().unwrap_or(first);
         Some((first.start_ns, last.end_ns.max(last_call_ns.unwrap_or_default())))
     }
 
