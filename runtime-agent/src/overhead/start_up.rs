@@ -8,8 +8,9 @@ use super::period_cost::{Period, SECOND_NS, as_f64};
 pub(super) const TARGET: f64 = 0.025;
 /// Methods are interpreted, and take several times as long themselves.
 pub(super) const INTERPRETED: f64 = 5.0;
-/// Methods that were counted while they were interpreted are called so many times as often soon.
-const FASTER: u64 = 20;
+/// Methods that were counted while they and their probes were interpreted, perhaps for a part of the period, and on a
+/// busy machine, are called up to so many times as often soon.
+const FASTER: u64 = 100;
 /// The first wave often comes so soon after the beginning of recording. Methods that are not throttled before they are
 /// compiled cost more, so periods are short until then.
 const EARLY_NS: u64 = 10 * SECOND_NS;
