@@ -2,9 +2,9 @@
 //! so methods that are within the budget now would overrun it again and again. Until its first wave of throttling is
 //! over, more is throttled at once, and compiled out earlier. `steady_state` follows.
 
-use super::period_cost::{Period, SECOND_NS, as_f64};
+use super::period_cost::SECOND_NS;
 
-/// Share of a busy program's budget that stays in use in the first wave: a twentieth of what stays in use later.
+/// Share of the budget that stays in use in the first wave: a twentieth of what stays in use later.
 pub(super) const TARGET: f64 = 0.025;
 /// Methods are interpreted, and take several times as long themselves.
 pub(super) const INTERPRETED: f64 = 5.0;
@@ -17,12 +17,6 @@ const EARLY_NS: u64 = 10 * SECOND_NS;
 /// A program that gets its first load costs more than this many times the budget at once. One that has been compiled
 /// for long, and grows, does not.
 const FAR: f64 = 2.0;
-
-/// What a program will use once it is compiled and has load: a processor or more. One that stays idle calls its methods
-/// no more often than now, and has no reason to lose them.
-pub(super) fn expected_cpu_ns(period: &Period) -> f64 {
-    as_f64(period.cpu_ns.max(period.length_ns))
-}
 
 /// How far the program is.
 #[derive(Debug, Default)]

@@ -199,9 +199,7 @@ impl Overhead {
         if candidates_ns <= room_ns {
             return Vec::new();
         }
-        let strict_ns = start_up::TARGET * share * start_up::expected_cpu_ns(period);
-        let most_ns = if is_strict { strict_ns } else { f64::INFINITY };
-        let target_ns = (TARGET * room_ns).min(most_ns);
+        let target_ns = if is_strict { start_up::TARGET * budget_ns } else { TARGET * room_ns };
         let mut throttled = self.throttle(candidates, target_ns, period);
         let can_go = throttled.iter().filter(|(id, _)| *id < end);
         let calls_per_s = can_go.map(|(_, left)| left.why.calls_per_s).sum();

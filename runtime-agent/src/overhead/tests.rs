@@ -261,7 +261,7 @@ fn what_fits_comes_back_after_the_first_wave_of_a_small_program() {
     let mut program = service();
     program.methods.retain(|id, _| [1, 2].contains(id));
     program.cpu_ns = S / 20;
-    assert_eq!(program.second(), [2]);
+    assert_eq!(program.second(), [2, 1]);
     program.cpu_ns = S;
     program.seconds(5);
     assert_eq!((program.discarded, program.compiled_out(&[1, 2])), (0, vec![]));
