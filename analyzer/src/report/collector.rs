@@ -4,14 +4,13 @@ use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
 
 use log_format::ids::ThreadId;
-use log_format::pattern::Pattern;
 use log_format::rows::{CallRow, SampleRow};
 
 use crate::input::problems::Problems;
 use crate::input::runs::RunInput;
 use crate::options::time_range::TimeRange;
 use crate::options::zone::Zone;
-use crate::options::{By, CallFilter, DataFilter, Options};
+use crate::options::{By, CallFilter, Options};
 use crate::report::allocations::AllocationReport;
 use crate::report::cpu::{CpuReport, SampledGroups};
 use crate::report::exceptions::ExceptionReport;
@@ -27,6 +26,7 @@ use crate::report::not_counted::{NotCountedTimes, NotMeasured};
 use crate::report::off_cpu::{OffCpuReport, grouped_waits};
 use crate::report::overview::Overview;
 use crate::report::selected::SelectedData;
+use crate::report::selected_paths::selected_part;
 use crate::report::sql::SqlReport;
 use crate::report::states::StateReport;
 use crate::report::traces::TraceReport;
@@ -50,7 +50,7 @@ use crate::run::throttled::ThrottledInRun;
 use crate::run::traces::read_traces;
 use crate::stats::aggregate::{Group, Totals};
 use crate::stats::allocation_sums::AllocationSums;
-use crate::stats::call_tree::{CallTree, Frame};
+use crate::stats::call_tree::CallTree;
 use crate::stats::exception_sums::ExceptionSums;
 use crate::stats::last_hours::LastHours;
 use crate::stats::lock_sums::LockSums;
@@ -58,7 +58,6 @@ use crate::stats::method::{Method, Source};
 use crate::stats::overview_sums::OverviewSums;
 use crate::stats::sampled_stacks::{Sampled, SampledStacks};
 use crate::stats::sql_sums::SqlSums;
-use crate::stats::stacks::{rooted_at, through};
 use crate::stats::thread_dumps::DumpCounts;
 use crate::stats::trace_sums::TraceSums;
 use crate::tprofiler::{OldLog, read_dumps};
@@ -582,31 +581,6 @@ fn take_unfinished(
         calls,
         in_paths: selection.stacks && selection.unfinished,
     }
-}
-
-/// The part of a tree that a filter selects, and why nothing is left of it, if so.
-fn selected_part(mut tree: CallTree, filter: &DataFilter) -> (CallTree, Option<String>) {
-    let mut reason = None;
-    for (pattern, part) in [(&filter.method, through as fn(&_, &_) -> _), (&filter.root, rooted_at)]
-    {
-        let Some(pattern) = pattern else { continue };
-        let part: CallTree = part(&tree, pattern);
-        if part.is_empty() && !tree.is_empty() {
-            reason = Some(no_such_path(&tree, pattern));
-        }
-        tree = part;
-    }
-    (tree, reason)
-}
-
-/// Why no paths are left of a tree.
-fn no_such_path(tree: &CallTree, pattern: &Pattern) -> String {
-    let methods = tree.nodes().iter().filter_map(|node| match &node.frame {
-        Frame::Method(Method::Named(name)) => Some(name.as_ref()),
-        _ => None,
-    });
-    let hint = Nearest::to(pattern.as_str(), methods).hint();
-    format!("no recorded call was made by methods named by {pattern}: {hint}")
 }
 
 fn distinct<'r, K: Ord>(runs: &'r [RunInput], key: impl Fn(&'r RunInput) -> K) -> BTreeSet<K> {

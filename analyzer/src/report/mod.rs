@@ -23,6 +23,7 @@ pub mod not_counted;
 pub mod off_cpu;
 pub mod overview;
 pub mod selected;
+mod selected_paths;
 pub(crate) mod slow_tree;
 pub mod slowest;
 mod spans;
