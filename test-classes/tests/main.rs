@@ -52,6 +52,7 @@ mod selection;
 mod self_tests;
 mod shapes;
 mod side_by_side;
+mod signal_handler;
 mod skywalking;
 mod skywalking_processes;
 mod soak;

@@ -1,0 +1,58 @@
+//! The signal handler leaves crashes to the JVM, and its code calls nothing that may not run in a handler.
+
+use std::fs;
+use std::process::Command;
+
+use test_classes::{Java, classes, jdks, project, timers, wait_until};
+
+/// A crash that is not the agent's reaches the JVM as before, which writes its report.
+#[test]
+fn a_crash_still_has_its_report() {
+    for jdk in jdks() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let (file, report) = (folder.path().join("stop"), folder.path().join("hs_err.log"));
+        let options = format!(
+            "include=programs,port=off,logs={},cpu=1ms",
+            folder.path().join("logs").display()
+        );
+        let java = Java::new(jdk)
+            .arg("-XX:-CreateCoredumpOnCrash")
+            .arg(format!("-XX:ErrorFile={}", report.display()))
+            .agent(&options);
+        let running = java.main(classes(), "programs.Busy").arg("2").arg(&file).start();
+        let pid = running.pid();
+        wait_until("threads have timers", || timers(pid) >= 4);
+        running.signal("SEGV");
+        let finished = running.wait();
+        assert_ne!(finished.status, Some(0), "{jdk}");
+        let report = fs::read_to_string(&report).expect("a report of the crash");
+        assert!(report.contains("SIGSEGV"), "{jdk}: {report}");
+    }
+}
+
+/// What may run in the signal handler calls nothing of the C library, of `std` or of `alloc`, and cannot panic.
+#[test]
+fn the_handler_refers_to_nothing_that_is_not_signal_safe() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let object = folder.path().join("handler.o");
+    let built = Command::new(std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned()))
+        .args(["rustc", "--quiet", "-p", "sampling-handler", "--release", "--target-dir"])
+        .arg(folder.path())
+        .args(["--config", "profile.release.lto=false"])
+        // All in one file.
+        .args(["--config", "profile.release.codegen-units=1", "--"])
+        .arg(format!("--emit=obj={}", object.display()))
+        .current_dir(project())
+        .output()
+        .expect("cargo runs");
+    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+    let listed = Command::new("nm").arg(&object).output().expect("nm runs, of binutils");
+    let listed = String::from_utf8(listed.stdout).expect("text");
+    assert!(listed.contains("on_signal"), "{listed}");
+    // Copies, which compilers make of loops.
+    let allowed = ["memcpy", "memmove", "memset", "memcmp", "bcmp"];
+    let undefined = listed.lines().filter_map(|line| line.trim_start().strip_prefix("U "));
+    let bad: Vec<&str> = undefined.filter(|name| !allowed.contains(name)).collect();
+    assert!(bad.is_empty(), "{bad:?}");
+    assert!(!listed.contains("panic"), "{listed}");
+}
