@@ -141,7 +141,7 @@ fn sampled(run: &RunFolder) {
             frame(5, "java", "com.shop.Db", "query", "()V"),
             frame(6, "java", "com.mysql.Io", "read", "()I"),
             frame(7, "java", "sun.nio.ch.Net", "poll", "()I"),
-            frame(8, "java", "java.lang.$TProfiler", "start", "(J)V"),
+            frame(8, "java", "java.lang.invoke.$TProfiler", "start", "(J)V"),
             frame(9, "native", "[libc.so.6]", "memcpy", ""),
             frame(10, "java", "com.shop.Proxy", "call", "()V"),
         ],

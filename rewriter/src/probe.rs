@@ -8,11 +8,9 @@
 //! exception out of that call, so the constructor's call then ends unseen. A reader of the calls finds one that was
 //! never initialized, and cannot mistake it for another call of the same constructor.
 
-/// Internal name of the probe class. It is in `java.lang`, where every class loader and module finds it.
-pub const CLASS: &str = "java/lang/$TProfiler";
-
-/// Internal name of the JDK class that the probes themselves call: with probes it would call itself without end.
-pub const CALL_SITE: &str = "java/lang/invoke/MutableCallSite";
+/// Internal name of the probe class. Every class loader and module finds its package, of which the guard reads a field
+/// that the JIT treats as a constant.
+pub const CLASS: &str = "java/lang/invoke/$TProfiler";
 
 /// Called at a method's entry.
 pub const START: &str = "Start";
@@ -54,7 +52,7 @@ pub const PARKED_DESCRIPTOR: &str = "()V";
 
 /// Internal name of the class that the probes of JDBC drivers call, which an agent defines only if it records
 /// statements.
-pub const STATEMENT_CLASS: &str = "java/lang/$TProfilerSql";
+pub const STATEMENT_CLASS: &str = "java/lang/invoke/$TProfilerSql";
 
 /// Called at the entry of a method of a statement or a connection: with an id, the object, and the text or null.
 pub const ENTERED: &str = "Entered";

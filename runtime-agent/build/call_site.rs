@@ -2,19 +2,18 @@
 
 use std::error;
 
-use rewriter::probe;
 use ristretto_classfile::ConstantPool;
 use ristretto_classfile::attributes::Instruction;
 
 use crate::instructions::target;
 
-pub(crate) const SITE: &str = probe::CALL_SITE;
+pub(crate) const SITE: &str = "java/lang/invoke/MutableCallSite";
 pub(crate) const HANDLE: &str = "java/lang/invoke/MethodHandle";
 
 /// A field with a call site: indices into the constant pool.
 pub(crate) struct CallSite {
     pub field: u16,
-    pub get: u16,
+    pub target: u16,
     off: u16,
     set: u16,
     site: u16,
@@ -38,7 +37,7 @@ impl CallSite {
         Ok(Self {
             field: pool.add_field_ref(this_class, field, &format!("L{SITE};"))?,
             off: pool.add_field_ref(this_class, "off", &handle)?,
-            get: pool.add_method_ref(site, "getTarget", &format!("(){handle}"))?,
+            target: pool.add_field_ref(site, "target", &handle)?,
             set: pool.add_method_ref(site, "setTarget", &format!("({handle})V"))?,
             site,
             new_site: pool.add_method_ref(site, "<init>", &format!("({handle})V"))?,
@@ -48,11 +47,11 @@ impl CallSite {
         })
     }
 
-    /// `if (state.getTarget() == off) return;`
+    /// `if (state.target == off) return;`
     pub(crate) fn unless_off(&self, at: usize) -> Vec<Instruction> {
         vec![
             Instruction::Getstatic(self.field),
-            Instruction::Invokevirtual(self.get),
+            Instruction::Getfield(self.target),
             Instruction::Getstatic(self.off),
             Instruction::If_acmpne(target(at, 5)),
             Instruction::Return,

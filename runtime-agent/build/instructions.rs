@@ -119,7 +119,7 @@ fn method_of_id() -> Vec<Instruction> {
     ]
 }
 
-/// `if (method < compiledOut.length && compiledOut[method] != 0) { state.getTarget(); return; }` Like the others, it is
+/// `if (method < compiledOut.length && compiledOut[method] != 0) { state.target; return; }` Like the others, it is
 /// at an instruction index, as are branch targets.
 fn unless_compiled_out(compiled_out: u16, state: &CallSite, at: usize) -> Vec<Instruction> {
     let behind = target(at, 12);
@@ -133,7 +133,7 @@ fn unless_compiled_out(compiled_out: u16, state: &CallSite, at: usize) -> Vec<In
         Instruction::Baload,
         Instruction::Ifeq(behind),
         Instruction::Getstatic(state.field),
-        Instruction::Invokevirtual(state.get),
+        Instruction::Getfield(state.target),
         Instruction::Pop,
         Instruction::Return,
     ]
@@ -241,7 +241,7 @@ pub(crate) fn is_open(compiled_out: u16, trial: &CallSite) -> Vec<Instruction> {
         Instruction::Baload,
         Instruction::Ifeq(OPEN),
         Instruction::Getstatic(trial.field),
-        Instruction::Invokevirtual(trial.get),
+        Instruction::Getfield(trial.target),
         Instruction::Pop,
         Instruction::Iconst_0,
         Instruction::Ireturn,

@@ -89,7 +89,7 @@ pub(crate) fn plain() -> Result<Vec<u8>> {
 /// The class that the probes of JDBC drivers call:
 ///
 /// ```java
-/// public final class $TProfilerSql {                // package java.lang
+/// public final class $TProfilerSql {                // package java.lang.invoke
 ///     @Stable private static byte[] matches;        // by id: 1 if the class never is a statement, 2 if it is
 ///     private static volatile boolean on;
 ///     @Hidden public static void Entered(int id, Object self, Object text) {

@@ -47,7 +47,7 @@ impl Agent for SecondAgent {
             return;
         }
         let bytes = event.class_data();
-        let probe = b"java/lang/$TProfiler";
+        let probe = b"java/lang/invoke/$TProfiler";
         let probes = bytes.windows(probe.len()).any(|window| window == probe);
         let set = changed(bytes).map(|bytes| event.set_transformed_class(&context, &bytes));
         let what = match (set, probes) {

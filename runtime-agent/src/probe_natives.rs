@@ -14,7 +14,7 @@ const fn probe_id(number: jni::jint) -> ProbeId {
 
 /// `private static native void start0(int)`
 #[unsafe(no_mangle)]
-pub extern "system" fn Java_java_lang__00024TProfiler_start0(
+pub extern "system" fn Java_java_lang_invoke__00024TProfiler_start0(
     env: *mut jni::JNIEnv,
     class: jni::jclass,
     method: jni::jint,
@@ -57,7 +57,7 @@ fn throw_stack_overflow(env: *mut jni::JNIEnv) {
 
 /// `private static native void end0(int)`
 #[unsafe(no_mangle)]
-pub extern "system" fn Java_java_lang__00024TProfiler_end0(
+pub extern "system" fn Java_java_lang_invoke__00024TProfiler_end0(
     _env: *mut jni::JNIEnv,
     _class: jni::jclass,
     method: jni::jint,
@@ -68,7 +68,7 @@ pub extern "system" fn Java_java_lang__00024TProfiler_end0(
 /// `private static native void threw0(int, int, int, Object)`: the method, the identity hashes of the exception's class
 /// and of the exception, and the exception.
 #[unsafe(no_mangle)]
-pub extern "system" fn Java_java_lang__00024TProfiler_threw0(
+pub extern "system" fn Java_java_lang_invoke__00024TProfiler_threw0(
     env: *mut jni::JNIEnv,
     class: jni::jclass,
     method: jni::jint,
@@ -104,7 +104,7 @@ extern "system" fn threw_other(
 
 /// `private static native void caught0(int)`
 #[unsafe(no_mangle)]
-pub extern "system" fn Java_java_lang__00024TProfiler_caught0(
+pub extern "system" fn Java_java_lang_invoke__00024TProfiler_caught0(
     _env: *mut jni::JNIEnv,
     _class: jni::jclass,
     method: jni::jint,
@@ -114,7 +114,7 @@ pub extern "system" fn Java_java_lang__00024TProfiler_caught0(
 
 /// `private static native void initialized0(int)`
 #[unsafe(no_mangle)]
-pub extern "system" fn Java_java_lang__00024TProfiler_initialized0(
+pub extern "system" fn Java_java_lang_invoke__00024TProfiler_initialized0(
     _env: *mut jni::JNIEnv,
     _class: jni::jclass,
     method: jni::jint,

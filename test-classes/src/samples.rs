@@ -52,8 +52,9 @@ impl Sampled {
     /// The innermost Java method that is no probe.
     #[must_use]
     pub fn top(&self) -> Option<&str> {
-        let is_method =
-            |frame: &&String| !frame.starts_with('[') && !frame.starts_with("java.lang.$TProfiler");
+        let is_method = |frame: &&String| {
+            !frame.starts_with('[') && !frame.starts_with("java.lang.invoke.$TProfiler")
+        };
         self.frames.iter().rfind(is_method).map(String::as_str)
     }
 }

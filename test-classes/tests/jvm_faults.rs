@@ -97,7 +97,7 @@ fn exceptions_from_elsewhere_end_calls() {
 /// While calls are recorded, recursions are kept from the end of the stack, and no probe meets it.
 #[test]
 fn handlers_run_where_a_probe_overflows_the_stack() {
-    let start = "-XX:CompileCommand=compileonly,java/lang/$TProfiler.Start";
+    let start = "-XX:CompileCommand=compileonly,java/lang/invoke/$TProfiler.Start";
     for jdk in ends_of_jdks() {
         for form in ["auto", "plain"] {
             let logs = tempfile::tempdir().expect("a temporary folder");

@@ -477,7 +477,7 @@ fn virtual_threads_are_exact_with_plain_probes_and_without_continuations() {
 /// No JVM is known to refuse the class. If one does, nothing is recorded, and the service runs.
 #[test]
 fn a_jvm_that_refuses_the_probe_class_runs_without_profiling() {
-    const REFUSED: &str = "tprofiler: the JVM refuses java/lang/$TProfiler";
+    const REFUSED: &str = "tprofiler: the JVM refuses java/lang/invoke/$TProfiler";
     for jdk in jdks() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let logs = folder.path().join("logs");

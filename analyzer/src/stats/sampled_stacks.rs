@@ -7,7 +7,7 @@ use crate::stats::aggregate::Group;
 use crate::stats::method::Method;
 
 /// The probe class, whose frames are folded into their callers.
-const PROBES: &str = "java.lang.$TProfiler";
+const PROBES: &str = "java.lang.invoke.$TProfiler";
 
 /// The class of the kernel's functions, or what stands for one without a name.
 const KERNEL: &str = "[kernel]";
@@ -331,7 +331,7 @@ mod tests {
         let main = cpu.stack(0, &frame("a.Main", "main"));
         let work = cpu.stack(main, &work_of);
         let again = cpu.stack(work, &work_of);
-        let probe = cpu.stack(again, &frame("java.lang.$TProfiler", "end"));
+        let probe = cpu.stack(again, &frame("java.lang.invoke.$TProfiler", "end"));
         let library = cpu.stack(probe, &frame("", "[libtprofiler.so]"));
         let (early, late) = (Group::Minute(1), Group::Minute(2));
         cpu.add(early, library, 20, 2);
@@ -341,7 +341,7 @@ mod tests {
         let compiler = cpu.stack(jit, &frame("", "[libjvm.so]"));
         cpu.add(early, compiler, 5, 1);
         // A probe without a caller is all there is of its stack.
-        let alone = cpu.stack(0, &frame("java.lang.$TProfiler", "end"));
+        let alone = cpu.stack(0, &frame("java.lang.invoke.$TProfiler", "end"));
         cpu.add(late, alone, 1, 1);
         assert_eq!(cpu.stack(main, &work_of), work);
         assert_eq!((cpu.total_ns(), cpu.samples()), (46, 6));
@@ -360,7 +360,7 @@ mod tests {
             (early, "a.Main", "main", of(0, 30, 0)),
             (late, "a.Work", "work", of(10, 10, 1)),
             (late, "a.Main", "main", of(0, 10, 0)),
-            (late, "java.lang.$TProfiler", "end", of(1, 1, 1)),
+            (late, "java.lang.invoke.$TProfiler", "end", of(1, 1, 1)),
         ];
         assert_eq!(methods.values().map(HashMap::len).sum::<usize>(), expected.len());
         for (group, class, method, figures) in expected {
@@ -372,7 +372,7 @@ mod tests {
                 "[jit];[libjvm.so] 5",
                 "a.Main.main;a.Work.work 10",
                 "a.Main.main;a.Work.work;a.Work.work;[libtprofiler.so] 30",
-                "java.lang.$TProfiler.end 1",
+                "java.lang.invoke.$TProfiler.end 1",
             ]
         );
         let margin = of(0, 0, 25).margin_percent(100);

@@ -8,7 +8,7 @@ use super::*;
 pub const ORDER: &str = "com.shop.order.OrderService";
 pub const STOCK: &str = "com.shop.stock.Stock";
 pub const RUN: &str = "20261120T140000Z-web07-4242";
-const PROBES: &str = "java.lang.$TProfiler";
+const PROBES: &str = "java.lang.invoke.$TProfiler";
 
 pub fn frame(id: u32, kind: &str, class: &str, method: &str, descriptor: &str) -> FrameRow {
     FrameRow {

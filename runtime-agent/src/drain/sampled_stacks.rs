@@ -17,7 +17,7 @@ const MOST_STACKS: usize = 200_000;
 const MOST_FRAMES: usize = 100_000;
 
 /// The class of the probes, as stacks name it; JDKs add numbers to classes that they hide.
-const PROBES: &str = "java.lang.$TProfiler";
+const PROBES: &str = "java.lang.invoke.$TProfiler";
 
 #[derive(Default)]
 pub(super) struct SampledStacks {

@@ -146,10 +146,6 @@ impl ClassHook {
         if name == rewriter::probe::CLASS {
             return None;
         }
-        if name == rewriter::probe::CALL_SITE {
-            self.log(name, format_args!("excluded, the probes call it"));
-            return None;
-        }
         self.why_empty.class(name);
         match self.filters.by_name(name, &self.defaults) {
             ByName::Selected(selected) => Some(selected),

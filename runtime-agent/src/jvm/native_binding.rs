@@ -36,28 +36,28 @@ const fn native(
 
 // Not imported: the modules that define them use the classes.
 unsafe extern "system" {
-    fn Java_java_lang__00024TProfiler_start0();
-    fn Java_java_lang__00024TProfiler_end0();
-    fn Java_java_lang__00024TProfiler_threw0();
-    fn Java_java_lang__00024TProfiler_caught0();
-    fn Java_java_lang__00024TProfiler_initialized0();
-    fn Java_java_lang__00024TProfiler_Parking();
-    fn Java_java_lang__00024TProfiler_Parked();
-    fn Java_java_lang__00024TProfilerSql_entered0();
-    fn Java_java_lang__00024TProfilerSql_returned0();
-    fn Java_java_lang__00024TProfilerSql_failed0();
-    fn Java_java_lang__00024TProfilerSql_prepared0();
+    fn Java_java_lang_invoke__00024TProfiler_start0();
+    fn Java_java_lang_invoke__00024TProfiler_end0();
+    fn Java_java_lang_invoke__00024TProfiler_threw0();
+    fn Java_java_lang_invoke__00024TProfiler_caught0();
+    fn Java_java_lang_invoke__00024TProfiler_initialized0();
+    fn Java_java_lang_invoke__00024TProfiler_Parking();
+    fn Java_java_lang_invoke__00024TProfiler_Parked();
+    fn Java_java_lang_invoke__00024TProfilerSql_entered0();
+    fn Java_java_lang_invoke__00024TProfilerSql_returned0();
+    fn Java_java_lang_invoke__00024TProfilerSql_failed0();
+    fn Java_java_lang_invoke__00024TProfilerSql_prepared0();
 }
 
 /// Those of the probe class.
 pub(crate) static PROBES: [Native; 7] = [
-    native("start0", "(I)V", Java_java_lang__00024TProfiler_start0),
-    native("end0", "(I)V", Java_java_lang__00024TProfiler_end0),
-    native("threw0", "(IIILjava/lang/Object;)V", Java_java_lang__00024TProfiler_threw0),
-    native("caught0", "(I)V", Java_java_lang__00024TProfiler_caught0),
-    native("initialized0", "(I)V", Java_java_lang__00024TProfiler_initialized0),
-    native(PARKING, PARKING_DESCRIPTOR, Java_java_lang__00024TProfiler_Parking),
-    native(PARKED, PARKED_DESCRIPTOR, Java_java_lang__00024TProfiler_Parked),
+    native("start0", "(I)V", Java_java_lang_invoke__00024TProfiler_start0),
+    native("end0", "(I)V", Java_java_lang_invoke__00024TProfiler_end0),
+    native("threw0", "(IIILjava/lang/Object;)V", Java_java_lang_invoke__00024TProfiler_threw0),
+    native("caught0", "(I)V", Java_java_lang_invoke__00024TProfiler_caught0),
+    native("initialized0", "(I)V", Java_java_lang_invoke__00024TProfiler_initialized0),
+    native(PARKING, PARKING_DESCRIPTOR, Java_java_lang_invoke__00024TProfiler_Parking),
+    native(PARKED, PARKED_DESCRIPTOR, Java_java_lang_invoke__00024TProfiler_Parked),
 ];
 
 /// Those of the class that probes of JDBC drivers call.
@@ -65,11 +65,11 @@ pub(crate) static STATEMENTS: [Native; 4] = [
     native(
         "entered0",
         "(IILjava/lang/Object;Ljava/lang/Object;)V",
-        Java_java_lang__00024TProfilerSql_entered0,
+        Java_java_lang_invoke__00024TProfilerSql_entered0,
     ),
-    native("returned0", "(I)V", Java_java_lang__00024TProfilerSql_returned0),
-    native("failed0", "(I)V", Java_java_lang__00024TProfilerSql_failed0),
-    native("prepared0", "(II)V", Java_java_lang__00024TProfilerSql_prepared0),
+    native("returned0", "(I)V", Java_java_lang_invoke__00024TProfilerSql_returned0),
+    native("failed0", "(I)V", Java_java_lang_invoke__00024TProfilerSql_failed0),
+    native("prepared0", "(II)V", Java_java_lang_invoke__00024TProfilerSql_prepared0),
 ];
 
 /// What the agent thread asks for.

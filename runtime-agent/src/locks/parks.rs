@@ -74,7 +74,7 @@ fn find(jvmti: &Jvmti, jni: &JniEnv) -> Option<Members> {
 
 /// `public static native void Parking(Object)`
 #[unsafe(no_mangle)]
-pub extern "system" fn Java_java_lang__00024TProfiler_Parking(
+pub extern "system" fn Java_java_lang_invoke__00024TProfiler_Parking(
     env: *mut jni::JNIEnv,
     _class: jni::jclass,
     blocker: jni::jobject,
@@ -85,7 +85,7 @@ pub extern "system" fn Java_java_lang__00024TProfiler_Parking(
 
 /// `public static native void Parked()`
 #[unsafe(no_mangle)]
-pub extern "system" fn Java_java_lang__00024TProfiler_Parked(
+pub extern "system" fn Java_java_lang_invoke__00024TProfiler_Parked(
     env: *mut jni::JNIEnv,
     _class: jni::jclass,
 ) {

@@ -30,7 +30,7 @@ const fn probe_of(id: jni::jint) -> StatementProbe {
 
 /// `private static native void entered0(int id, int identityHash, Object self, Object text)`
 #[unsafe(no_mangle)]
-pub extern "system" fn Java_java_lang__00024TProfilerSql_entered0(
+pub extern "system" fn Java_java_lang_invoke__00024TProfilerSql_entered0(
     env: *mut jni::JNIEnv,
     _class: jni::jclass,
     id: jni::jint,
@@ -51,7 +51,7 @@ pub extern "system" fn Java_java_lang__00024TProfilerSql_entered0(
 
 /// `private static native void returned0(int id)`
 #[unsafe(no_mangle)]
-pub extern "system" fn Java_java_lang__00024TProfilerSql_returned0(
+pub extern "system" fn Java_java_lang_invoke__00024TProfilerSql_returned0(
     env: *mut jni::JNIEnv,
     _class: jni::jclass,
     id: jni::jint,
@@ -61,7 +61,7 @@ pub extern "system" fn Java_java_lang__00024TProfilerSql_returned0(
 
 /// `private static native void failed0(int id)`
 #[unsafe(no_mangle)]
-pub extern "system" fn Java_java_lang__00024TProfilerSql_failed0(
+pub extern "system" fn Java_java_lang_invoke__00024TProfilerSql_failed0(
     env: *mut jni::JNIEnv,
     _class: jni::jclass,
     id: jni::jint,
@@ -71,7 +71,7 @@ pub extern "system" fn Java_java_lang__00024TProfilerSql_failed0(
 
 /// `private static native void prepared0(int identityHash, int id)`
 #[unsafe(no_mangle)]
-pub extern "system" fn Java_java_lang__00024TProfilerSql_prepared0(
+pub extern "system" fn Java_java_lang_invoke__00024TProfilerSql_prepared0(
     env: *mut jni::JNIEnv,
     _class: jni::jclass,
     hash: jni::jint,

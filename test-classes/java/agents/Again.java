@@ -103,7 +103,7 @@ public final class Again {
         public byte[] transform(
                 ClassLoader loader, String name, Class<?> changed, ProtectionDomain domain, byte[] bytes) {
             if (changed != null && name.startsWith("truth/") && !name.equals("truth/Count")) {
-                boolean probes = new String(bytes, StandardCharsets.ISO_8859_1).contains("java/lang/$TProfiler");
+                boolean probes = new String(bytes, StandardCharsets.ISO_8859_1).contains("java/lang/invoke/$TProfiler");
                 (probes ? with : without).incrementAndGet();
             }
             return null;

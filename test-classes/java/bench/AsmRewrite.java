@@ -22,7 +22,7 @@ import org.objectweb.asm.Opcodes;
  * <p>Usage: {@code AsmRewrite FILE ROUNDS}
  */
 public final class AsmRewrite {
-    private static final String PROBE = "java/lang/$TProfiler";
+    private static final String PROBE = "java/lang/invoke/$TProfiler";
 
     private AsmRewrite() {}
 

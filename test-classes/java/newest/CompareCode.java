@@ -44,7 +44,7 @@ import java.util.Set;
  * belong.
  */
 final class CompareCode {
-    private static final String PROBE = "java/lang/$TProfiler";
+    private static final String PROBE = "java/lang/invoke/$TProfiler";
     /** Set in the id of a constructor until its super(...) has returned. */
     private static final int BEFORE_INIT = 1 << 30;
     /** Classes whose constructors only return. */

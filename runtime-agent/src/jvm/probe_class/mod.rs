@@ -189,7 +189,7 @@ impl ProbeClass {
         let fast = if is_fast {
             Some(FastMembers {
                 compiled_out: field("compiledOut", "[B")?,
-                state: field("state", &format!("L{};", rewriter::probe::CALL_SITE))?,
+                state: field("state", "Ljava/lang/invoke/MutableCallSite;")?,
                 prepare: method("prepare", "()V")?,
                 change: method("change", "(I)V")?,
                 count_open: method("countOpen", "(I)I")?,

@@ -22,7 +22,7 @@ import java.util.Map;
 final class Library {
     private static final String NAME = "libtprofiler.so";
     /** The agent defines it in the boot loader. */
-    private static final String PROBE_CLASS = "java.lang.$TProfiler";
+    private static final String PROBE_CLASS = "java.lang.invoke.$TProfiler";
 
     /** The kernel's number for users that have none in a container. */
     private static final int UNKNOWN_USER = 65_534;
