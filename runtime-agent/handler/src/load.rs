@@ -13,8 +13,12 @@ const FAULTED: usize = 0x7470_6661_756c_7465;
 /// Loads that faulted so far.
 static FAULTS: AtomicU64 = AtomicU64::new(0);
 
-/// The handler of SIGSEGV and of SIGBUS before ours; 0 is the default. Set before ours is installed.
-static BEFORE: [Before; 2] = [const { Before::new() }; 2];
+/// How many handlers there are: where another replaces the first, the second comes in front of that one. Both pass on
+/// what is not theirs, so the other reaches the first as before, and there is no circle.
+pub const HANDLERS: usize = 2;
+
+/// By handler: those of SIGSEGV and of SIGBUS that it replaced; 0 is the default. Set before it is installed.
+static BEFORE: [[Before; 2]; HANDLERS] = [const { [const { Before::new() }; 2] }; HANDLERS];
 
 struct Before {
     handler: AtomicUsize,
@@ -26,9 +30,9 @@ impl Before {
         Self { handler: AtomicUsize::new(0), flags: AtomicUsize::new(0) }
     }
 
-    fn of(signal: c_int) -> &'static Self {
-        let [segv, bus] = &BEFORE;
-        if signal == sys::SIGBUS { bus } else { segv }
+    fn of(number: usize, signal: c_int) -> Option<&'static Self> {
+        let [segv, bus] = BEFORE.get(number)?;
+        Some(if signal == sys::SIGBUS { bus } else { segv })
     }
 }
 
@@ -36,18 +40,33 @@ impl Before {
 #[inline]
 #[must_use]
 pub fn word(address: usize) -> Option<usize> {
-    // SAFETY: a load that faults goes on, because `on_fault` is installed.
+    // SAFETY: a load that faults goes on, because a handler is installed.
     let value = unsafe { sys::load(address, FAULTED) };
     // SAFETY: as above.
     if value == FAULTED && unsafe { sys::load(address, 0) } == 0 { None } else { Some(value) }
 }
 
-/// Whether faults come to [`on_fault`]: somebody may have replaced it.
+/// Whether faults come to one of our handlers: somebody may have replaced it.
 #[must_use]
 pub fn is_guarded() -> bool {
-    let own = on_fault as *const () as usize;
-    let is_own = |signal| sys::sigaction(signal, None).is_some_and(|now| now.handler == own);
     is_own(sys::SIGSEGV) && is_own(sys::SIGBUS)
+}
+
+/// Whether this signal comes to one of our handlers.
+#[must_use]
+pub fn is_own(signal: c_int) -> bool {
+    let now = sys::sigaction(signal, None).map_or(0, |now| now.handler);
+    now == handler(0) || now == handler(1)
+}
+
+/// The address of a handler.
+#[must_use]
+pub fn handler(number: usize) -> usize {
+    if number == 0 {
+        on_fault as *const () as usize
+    } else {
+        on_fault_in_front as *const () as usize
+    }
 }
 
 /// How many loads faulted so far.
@@ -56,18 +75,36 @@ pub fn faults() -> u64 {
     FAULTS.load(Ordering::Relaxed)
 }
 
-/// Sets what [`on_fault`] calls for faults of others: the handler that it replaces.
-pub fn set_before(signal: c_int, handler: usize, flags: usize) {
-    let before = Before::of(signal);
+/// Sets what a handler calls for faults of others: the handler that it replaces.
+pub fn set_before(number: usize, signal: c_int, handler: usize, flags: usize) {
+    let Some(before) = Before::of(number, signal) else { return };
     before.handler.store(handler, Ordering::Relaxed);
     before.flags.store(flags, Ordering::Release);
 }
 
-/// The handler of SIGSEGV and SIGBUS. Faults that are not of a guarded load are passed on as they came.
+/// The first handler of SIGSEGV and SIGBUS.
 ///
 /// # Safety
 /// Only the kernel calls it, as a handler installed with SA_SIGINFO.
-pub unsafe extern "C" fn on_fault(signal: c_int, info: *mut c_void, context: *mut c_void) {
+unsafe extern "C" fn on_fault(signal: c_int, info: *mut c_void, context: *mut c_void) {
+    // SAFETY: as they came.
+    unsafe { skip_or_pass_on(0, signal, info, context) };
+}
+
+/// The one in front of another that replaced the first.
+///
+/// # Safety
+/// Only the kernel calls it, as a handler installed with SA_SIGINFO.
+unsafe extern "C" fn on_fault_in_front(signal: c_int, info: *mut c_void, context: *mut c_void) {
+    // SAFETY: as they came.
+    unsafe { skip_or_pass_on(1, signal, info, context) };
+}
+
+/// Faults that are not of a guarded load are passed on as they came.
+///
+/// # Safety
+/// The arguments are those of a signal's handler.
+unsafe fn skip_or_pass_on(number: usize, signal: c_int, info: *mut c_void, context: *mut c_void) {
     // SAFETY: the kernel's context of this signal.
     let mut registers = unsafe { Context::new(context) };
     if registers.skip_load() {
@@ -75,17 +112,17 @@ pub unsafe extern "C" fn on_fault(signal: c_int, info: *mut c_void, context: *mu
         return;
     }
     // SAFETY: signal, info and context are as they came.
-    unsafe { pass_on(signal, info, context) };
+    unsafe { pass_on(number, signal, info, context) };
 }
 
 /// Calls the handler that was there before.
 ///
 /// # Safety
 /// The arguments are those of a signal's handler.
-unsafe fn pass_on(signal: c_int, info: *mut c_void, context: *mut c_void) {
+unsafe fn pass_on(number: usize, signal: c_int, info: *mut c_void, context: *mut c_void) {
     const DEFAULT: usize = 0;
     const IGNORE: usize = 1;
-    let before = Before::of(signal);
+    let Some(before) = Before::of(number, signal) else { return };
     let handler = before.handler.load(Ordering::Relaxed);
     // SAFETY: the kernel's information of this signal.
     let how = unsafe { Restored::of_info(info) };

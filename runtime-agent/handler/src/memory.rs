@@ -40,7 +40,7 @@ pub const fn is_pointer(address: usize) -> bool {
     address >= 4096 && address & 7 == 0
 }
 
-/// The process's own memory. Loads are guarded once [`load::on_fault`] is installed.
+/// The process's own memory. Loads are guarded once a handler of [`load`] is installed.
 #[derive(Clone, Copy, Debug)]
 pub struct Process;
 

@@ -156,7 +156,7 @@ unsafe extern "C" {
 /// The word at an address, or `otherwise` if the load faults.
 ///
 /// # Safety
-/// `load::on_fault` is installed, or the address can be read.
+/// A handler of `load` is installed, or the address can be read.
 #[inline]
 pub(crate) unsafe fn load(address: usize, otherwise: usize) -> usize {
     // SAFETY: the function changes only its result.

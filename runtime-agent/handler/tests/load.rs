@@ -32,8 +32,8 @@ fn install() {
             let before = KernelAction::new(other as *const () as usize, SA_SIGINFO, 0);
             assert!(signal::replace_action(number, &before).is_some());
             let before = signal::action(number).expect("an action");
-            load::set_before(number, before.handler, before.flags);
-            let own = KernelAction::new(load::on_fault as *const () as usize, SA_SIGINFO, 0);
+            load::set_before(0, number, before.handler, before.flags);
+            let own = KernelAction::new(load::handler(0), SA_SIGINFO, 0);
             assert!(signal::replace_action(number, &own).is_some());
         }
     });

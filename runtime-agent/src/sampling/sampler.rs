@@ -287,6 +287,7 @@ impl<'j> Sampler<'j> {
             && self.scanned.elapsed() >= SECOND
         {
             self.scanned = Instant::now();
+            signals::guard_again();
             let is_ours =
                 || threads::has_process_timer().then_some(()).ok_or(NoSamples::TimerTaken);
             match signals::check(signal).and_then(|()| is_ours()) {

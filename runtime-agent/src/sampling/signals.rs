@@ -1,13 +1,14 @@
 //! Installs the handlers, once for the life of the process: those of faults, then that of the sampling signal.
 #![allow(unsafe_code)]
 
-use std::sync::OnceLock;
+use std::sync::{Once, OnceLock};
 
 use sampling_handler::load;
 use sampling_handler::signal::{self, KernelAction};
 
 use super::{NoSamples, process_timer};
 use crate::options::engine::Engine;
+use crate::stderr::message;
 
 const DEFAULT: usize = 0;
 const IGNORE: usize = 1;
@@ -67,11 +68,31 @@ pub(super) fn name(number: libc::c_int) -> &'static str {
     }
 }
 
+const FAULT_SIGNALS: [libc::c_int; 2] = [libc::SIGSEGV, libc::SIGBUS];
+
 fn install_faults() -> Result<(), NoSamples> {
-    for fault in [libc::SIGSEGV, libc::SIGBUS] {
-        replace(fault, load::on_fault as *const () as usize, load::set_before)?;
+    FAULT_SIGNALS.into_iter().try_for_each(|fault| install_fault(0, fault))
+}
+
+fn install_fault(number: usize, fault: libc::c_int) -> Result<(), NoSamples> {
+    let set_before = |fault, before, flags| load::set_before(number, fault, before, flags);
+    replace(fault, load::handler(number), set_before)
+}
+
+/// Where somebody has replaced a handler of faults by one of his own, as async-profiler does, puts another of ours in
+/// front of that one, once.
+pub(super) fn guard_again() {
+    static AGAIN: [Once; 2] = [const { Once::new() }; 2];
+    for (fault, again) in FAULT_SIGNALS.into_iter().zip(&AGAIN) {
+        let is_others = || signal::action(fault).is_some_and(|now| now.handler > IGNORE);
+        if !load::is_own(fault) && is_others() {
+            again.call_once(|| {
+                if let Err(error) = install_fault(1, fault) {
+                    message!("cpu: {error}");
+                }
+            });
+        }
     }
-    Ok(())
 }
 
 fn install_one_of(candidates: &[libc::c_int]) -> Result<libc::c_int, NoSamples> {
