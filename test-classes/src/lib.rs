@@ -38,7 +38,7 @@ pub use control::{
 };
 pub use jdk::{Jdk, at_once, compiler, ends_of_jdks, found, jdks, jdks_by_turns, jdks_from};
 pub use lane::{is_full, rounds};
-pub use libraries::{LibraryClass, classes_of, libraries, library};
+pub use libraries::{LibraryClass, async_profiler, classes_of, libraries, library};
 pub use loops::{Loops, Plain, RECOVERY, SHARE};
 pub use profile::{Counts, MethodName, Profile, Record, rows, truth};
 pub use run::{

@@ -1,7 +1,7 @@
 //! The real libraries that `scripts/libraries.sh` has fetched.
 
 use std::fs::{self, File};
-use std::io::Read;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use zip::ZipArchive;
@@ -43,6 +43,21 @@ pub fn library(start: &str) -> PathBuf {
         jar.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with(start))
     });
     found.unwrap_or_else(|| panic!("no library {start}; scripts/libraries.sh fetches it"))
+}
+
+/// async-profiler's library, written into this folder.
+///
+/// # Panics
+/// If it has not been fetched.
+pub fn async_profiler(folder: &Path) -> PathBuf {
+    let file = File::open(library("async-profiler")).expect("a jar");
+    let mut jar = ZipArchive::new(file).expect("a jar");
+    let machine = if cfg!(target_arch = "aarch64") { "linux-arm64" } else { "linux-x64" };
+    let name = format!("{machine}/libasyncProfiler.so");
+    let path = folder.join("libasyncProfiler.so");
+    let mut library = jar.by_name(&name).expect("a library for this machine");
+    io::copy(&mut library, &mut File::create(&path).expect("a file")).expect("a copy");
+    path
 }
 
 /// All classes of a jar, except those for other Java versions and of modules.

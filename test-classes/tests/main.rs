@@ -6,6 +6,7 @@ mod agent_memory;
 mod allocations;
 mod attach;
 mod bad_input;
+mod beside_async_profiler;
 mod clock_jumps;
 mod coming_and_going;
 mod config;

@@ -2,16 +2,14 @@
 //! three, and JFR and async-profiler agree, each in the same run.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::io;
-use std::path::{Path, PathBuf};
+use std::fs;
+use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
 use test_classes::{
-    Finished, Java, Jdk, Profile, Running, artifacts, classes, jdks, library, lock_waits,
+    Finished, Java, Jdk, Profile, Running, artifacts, async_profiler, classes, jdks, lock_waits,
 };
-use zip::ZipArchive;
 
 const LOCK: &str = "programs.Trouble$Stock";
 const EXCEPTION: &str = "programs.Trouble$NoSuchSymbol";
@@ -146,18 +144,6 @@ fn jfr_agrees_on_the_same_run() {
         let first = weights.iter().max_by(|one, other| one.1.total_cmp(other.1));
         assert_eq!(first.map(|(class, _)| class.as_str()), Some("[C"), "{jdk}: {weights:?}");
     }
-}
-
-/// async-profiler's library, in this folder.
-fn async_profiler(folder: &Path) -> PathBuf {
-    let file = File::open(library("async-profiler")).expect("a jar");
-    let mut jar = ZipArchive::new(file).expect("a jar");
-    let machine = if cfg!(target_arch = "aarch64") { "linux-arm64" } else { "linux-x64" };
-    let name = format!("{machine}/libasyncProfiler.so");
-    let path = folder.join("libasyncProfiler.so");
-    let mut library = jar.by_name(&name).expect("a library for this machine");
-    io::copy(&mut library, &mut File::create(&path).expect("a file")).expect("a copy");
-    path
 }
 
 #[test]
