@@ -24,6 +24,8 @@ pub(crate) struct Registry {
     pub paths: CallPaths,
     /// By address of the thread's data; an address is reused only after `forget`.
     pub threads: HashMap<usize, ThreadReading>,
+    /// How many threads there had been so far when all were met.
+    pub threads_met: u64,
     /// Ids of these threads, by the kernel's number.
     pub by_os_id: HashMap<OsThreadId, ThreadId>,
     pub ids: ThreadIds,
@@ -40,6 +42,7 @@ impl Registry {
             methods,
             paths: CallPaths::new(),
             threads: HashMap::new(),
+            threads_met: 0,
             by_os_id: HashMap::new(),
             ids: ThreadIds::default(),
             ended: HashMap::new(),

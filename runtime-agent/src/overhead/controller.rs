@@ -57,6 +57,8 @@ pub(crate) struct OverheadController {
     /// When the period began; `None` while nothing is recorded.
     began: Option<Reading>,
     length_ns: u64,
+    /// The process did nearly nothing in the last period.
+    pub is_idle: bool,
     run_delay: RunDelay,
     /// When waiting in throttled methods was last looked for.
     waits_since: Now,
@@ -132,6 +134,7 @@ impl OverheadController {
             refused_until_ns: 0,
             began: None,
             length_ns: SHORT_PERIOD_NS,
+            is_idle: false,
             run_delay: RunDelay::default(),
             waits_since: Now::read(),
         }
@@ -240,6 +243,7 @@ impl OverheadController {
         let length_ns = if is_busy { SHORT_PERIOD_NS } else { PERIOD_NS };
         self.length_ns = length_ns.max(TIMES_READING * reading_ns).min(LONGEST_PERIOD_NS);
         self.began = Some(now);
+        self.is_idle = period.is_idle();
         if !throttled.is_empty() {
             self.throttle(throttled, parts);
         }

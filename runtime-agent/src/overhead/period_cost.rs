@@ -48,6 +48,11 @@ impl Period {
         self.methods.values_mut().for_each(|did| did.leave_out(delay, seconds));
     }
 
+    /// Whether the process did nearly nothing.
+    pub(super) fn is_idle(&self) -> bool {
+        as_f64(self.cpu_ns) < LEAST_CPU * as_f64(self.length_ns)
+    }
+
     /// The process's CPU time, or a little of a processor's if the process is idle, in nanoseconds.
     pub(super) fn budgeted_cpu_ns(&self) -> f64 {
         as_f64(self.cpu_ns).max(LEAST_CPU * as_f64(self.length_ns))

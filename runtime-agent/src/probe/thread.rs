@@ -398,6 +398,7 @@ pub(crate) fn overflow(throw: impl FnOnce()) {
 }
 
 static THREADS: Mutex<Vec<ThreadRef>> = Mutex::new(Vec::new());
+static KNOWN_SO_FAR: AtomicU64 = AtomicU64::new(0);
 
 fn threads() -> MutexGuard<'static, Vec<ThreadRef>> {
     THREADS.lock().unwrap_or_else(PoisonError::into_inner)
@@ -481,6 +482,7 @@ fn make_known(recording: u32) -> Option<()> {
     }
     // Room was reserved above.
     all.push(thread);
+    KNOWN_SO_FAR.fetch_add(1, Ordering::Relaxed);
     Some(())
 }
 
@@ -534,6 +536,11 @@ const SPARE: usize = 64;
 #[cfg(test)]
 pub(crate) fn lock_all() -> MutexGuard<'static, Vec<ThreadRef>> {
     threads()
+}
+
+/// How many threads have been added to the list so far.
+pub(crate) fn known_so_far() -> u64 {
+    KNOWN_SO_FAR.load(Ordering::Relaxed)
 }
 
 /// All threads that are not retired.

@@ -502,18 +502,28 @@ impl Recorder {
     }
 
     fn meet_threads(&mut self) {
+        let known_so_far = thread::known_so_far();
+        if known_so_far == self.registry.threads_met {
+            return;
+        }
         thread::make_room_in_list();
+        let mut has_met_all = true;
         // The agent thread's own calls only measure what a call costs.
         let Registry { threads, ids, samples, by_os_id, .. } = &mut self.registry;
         for thread in thread::all().into_iter().filter(|thread| thread.os_id != self.own_os_id) {
-            if let Entry::Vacant(place) = threads.entry(thread.address())
-                && let Some(reader) = ThreadReader::of(thread)
-            {
+            if let Entry::Vacant(place) = threads.entry(thread.address()) {
+                let Some(reader) = ThreadReader::of(thread) else {
+                    has_met_all = false;
+                    continue;
+                };
                 let seen = samples.threads_mut().take_id(reader.os_id, reader.java_id());
                 let id = seen.unwrap_or_else(|| ids.next());
                 by_os_id.insert(reader.os_id, id);
                 place.insert(ThreadReading::new(reader, id));
             }
+        }
+        if has_met_all {
+            self.registry.threads_met = known_so_far;
         }
     }
 

@@ -43,6 +43,8 @@ use crate::tasks::Tasks;
 
 /// How often the threads' rings are drained.
 const ROUND: Duration = Duration::from_millis(50);
+/// The same in a process that did nearly nothing in the last second.
+const IDLE_ROUND: Duration = Duration::from_millis(100);
 /// How often to look for something to do while recording is off for long. Commands are carried out at once.
 const LONG_ROUND: Duration = Duration::from_millis(500);
 /// So many times as often while a profile task runs: virtual threads that share a ring record many calls.
@@ -195,7 +197,8 @@ impl<'j> AgentLoop<'j> {
         if rests && self.recording.is_off_for_long() {
             return LONG_ROUND;
         }
-        let round = ROUND + self.sampler.as_ref().map_or(Duration::ZERO, Sampler::jitter);
+        let round = if self.cost.is_idle { IDLE_ROUND } else { ROUND };
+        let round = round + self.sampler.as_ref().map_or(Duration::ZERO, Sampler::jitter);
         if self.tasks.running().is_some() { round / ROUNDS_IN_TASK } else { round }
     }
 

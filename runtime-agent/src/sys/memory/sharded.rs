@@ -189,6 +189,9 @@ impl<V> Sharded<V> {
 
     /// Calls `visit` with each value. Users of a shard wait while it is visited.
     pub(crate) fn for_each(&self, mut visit: impl FnMut(u64, &V)) {
+        if self.len() == 0 {
+            return;
+        }
         for shard in &self.shards {
             lock(shard).values.iter().for_each(|(number, value)| visit(*number, value));
         }
