@@ -63,6 +63,24 @@ class Theirs(bench_peers.AsyncSampling1ms):
         return JAVA.sub("", frame).replace("/", ".") if JAVA.search(frame) else None
 
 
+class Beside(Ours):
+    """Both in one process: other runs may differ because the JIT compiles other code."""
+
+    def options(self, workload, scratch):
+        return super().options(workload, scratch) + Theirs(self.jdk, self.folder).options(workload, scratch)
+
+    def times(self, scratch):
+        return super().times(scratch), Theirs(self.jdk, self.folder).times(scratch)
+
+
+def in_one_process(ours, theirs):
+    """How many of their ten we have, and the greatest difference of the ten's shares."""
+    all_ours, all_theirs = (max(sum(times.values()), 1) for times in (ours, theirs))
+    wanted = first(theirs)
+    differs = max(abs(ours[method] / all_ours - theirs[method] / all_theirs) for method in wanted)
+    return f"{sum(method in first(ours) for method in wanted)}, within {100 * differs:.1f} points"
+
+
 def first(times):
     return [method for method, _ in times.most_common(TEN)]
 
@@ -74,22 +92,24 @@ def main():
         known = bench_peers.workloads(scratch)
         names = os.environ.get("WORKLOADS", "service javac h2-long lucene-long").split()
         print(f"{os.cpu_count()} processors ({bench_peers.processor()}), JDK {bench_peers.major(jdk)}\n")
-        print("| | of async-profiler's ten, this agent has | without probes | another run of async-profiler | samples |")
-        print("| --- | --- | --- | --- | --- |")
+        print("| | of async-profiler's ten, this agent has | without probes | another run of async-profiler "
+              "| in one process | samples |")
+        print("| --- | --- | --- | --- | --- | --- |")
         for name in names:
             runs = []
-            for kind in (Theirs, Ours, WithoutProbes, Theirs):
+            for kind in (Theirs, Ours, WithoutProbes, Theirs, Beside):
                 part = os.path.join(scratch, "run")
                 os.makedirs(part)
                 peer = kind(jdk, folder)
                 bench_peers.run(peer, known[name], part)
                 runs.append(peer.times(part))
                 shutil.rmtree(part)
-            reference, ours, without, again = runs
+            reference, ours, without, again = runs[:4]
+            together = in_one_process(*runs.pop())
             wanted = first(reference)
             both = [sum(method in first(other) for method in wanted) for other in (ours, without, again)]
             counts = ", ".join(str(sum(times.values())) for times in runs)
-            print(f"| `{name}` | {both[0]} | {both[1]} | {both[2]} | {counts} |", flush=True)
+            print(f"| `{name}` | {both[0]} | {both[1]} | {both[2]} | {together} | {counts} |", flush=True)
             for method in wanted:
                 if method not in first(ours):
                     shares = [f"{times[method] / max(sum(times.values()), 1):.1%}" for times in runs]

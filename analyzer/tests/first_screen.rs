@@ -387,6 +387,28 @@ fn a_request_that_hangs_is_first() {
     assert!(first.contains("\n    9.00 s  C.hang()\n"), "{text}");
 }
 
+/// A run of 21 seconds has three intervals, and statistics in each.
+#[test]
+fn main_of_a_short_run_is_no_entry() {
+    let logs = Logs::new();
+    let run = logs.run("run", "web", 1);
+    run.rows(T14, &[method(1, "C", "main", "()V"), method(2, "C", "serve", "()V")]);
+    run.rows(T14, &[thread(1, "main"), thread(2, "exec-1")]);
+    run.rows(T14, &[stack(1, 0, 1), stack(2, 0, 2)]);
+    run.rows(T14, &[call(T14, 1, 1, 1, 20 * S), call(T14 + 5 * S, 2, 2, 2, 40 * MS)]);
+    for (at, seconds) in [(0, 10_u64), (10, 10), (20, 1)] {
+        let at = T14 + at * S;
+        run.rows(T14, &[stats(at, 2, 0, S, &[40 * MS])]);
+        run.rows(T14, &[counter(at, name::RECORDED_NS, seconds * S)]);
+    }
+    run.rows(T14, &[stats(T14 + 20 * S, 1, 0, S, &[20 * S])]);
+    let text = logs.analyze(&["logs"]).quiet();
+    let (_, entries) = first_screen(&text).split_once("Entry methods").unwrap();
+    let names: Vec<&str> = entries.lines().filter_map(|line| line.split("  C.").nth(1)).collect();
+    assert_eq!(names[..1], ["serve()"], "{text}");
+    assert!(first_screen(&text).contains("\n    40.0 ms  C.serve()\n"), "{text}");
+}
+
 /// A service with a request a second in its first minute and ten in the second, which uses a hundredth of a processor.
 fn growing() -> Logs {
     let logs = Logs::new();

@@ -261,6 +261,7 @@ fn finish(
         unfinished.iter().for_each(|row| sums.paths.add(row));
     }
     unfinished.retain(|row| sums.selects(row.method, scope));
+    data.recorded.merge(&sums.recorded);
     let named = |id| names.method_or_unknown(id, label);
     let slow = std::mem::take(&mut sums.slowest).finish();
     let mut slowest = None;
@@ -268,7 +269,7 @@ fn finish(
         let recursion = sums.paths.recursion(|stack| names.path(stack)).into_iter();
         let recursion = recursion.filter(|(id, _)| scope.is_selected(*id));
         data.overview.recursion = recursion.map(|(id, found)| (named(id), found)).collect();
-        let entries = entries(&sums, names, data.recorded.ns().max(sums.recorded.ns()));
+        let entries = entries(&sums, names, data.recorded.ns());
         slowest = slowest_entry(&slow, |id| entries.contains(&id));
         data.overview.entries = entries.into_iter().map(named).collect();
     }
@@ -292,7 +293,6 @@ fn finish(
     data.totals = sums.totals.named(|id| named(*id));
     data.unfinished =
         unfinished.iter().map(|row| unfinished_call(row, scope.place, names, label)).collect();
-    data.recorded.merge(&sums.recorded);
     data.counts.merge(&sums.counts);
     data.counts.unknown_methods = u64::try_from(sums.unknown_methods.len()).unwrap_or(u64::MAX);
     let groups = data.totals.groups();

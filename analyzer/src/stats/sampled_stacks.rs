@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, HashMap};
 use crate::stats::aggregate::Group;
 use crate::stats::method::Method;
 
-/// The probe class, whose frames are folded into their callers.
-const PROBES: &str = "java.lang.invoke.$TProfiler";
+/// The probe class, whose frames are folded into their callers; in older logs in `java.lang`.
+const PROBES: [&str; 2] = ["java.lang.invoke.$TProfiler", "java.lang.$TProfiler"];
 
 /// The class of the kernel's functions, or what stands for one without a name.
 const KERNEL: &str = "[kernel]";
@@ -305,7 +305,7 @@ fn label(frame: &Method) -> String {
 /// Whether a frame is a probe.
 #[must_use]
 pub fn is_probe(method: &Method) -> bool {
-    method.parts().0.starts_with(PROBES)
+    PROBES.iter().any(|probes| method.parts().0.starts_with(probes))
 }
 
 /// Whether a frame is native code: a function of a library, whose name is the class, or `[libjvm.so]` alone.
