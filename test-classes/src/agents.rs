@@ -45,6 +45,12 @@ pub fn bytecode_agent() -> &'static Path {
     AGENT.get_or_init(|| example("bytecode_agent"))
 }
 
+/// A native agent that installs a handler of faults again and again: `runtime-agent/examples/fault_handler.rs`.
+pub fn fault_handler() -> &'static Path {
+    static AGENT: OnceLock<PathBuf> = OnceLock::new();
+    AGENT.get_or_init(|| example("fault_handler"))
+}
+
 /// A library in `runtime-agent/examples`. cargo builds these in the dev profile with the tests. In the release
 /// profile it would build the agent once more, since examples bring the features of dev-dependencies.
 fn example(name: &str) -> PathBuf {

@@ -25,7 +25,9 @@ mod statements;
 mod tasks;
 mod truth_run;
 
-pub use agents::{bytecode_agent, faults, jacoco, java_agent, second_agent, set_clock};
+pub use agents::{
+    bytecode_agent, fault_handler, faults, jacoco, java_agent, second_agent, set_clock,
+};
 pub use artifacts::{Artifacts, artifacts, project, tprofiler_of_skywalking};
 pub use check::{Check, Checked, Compared, Pair, check, compare, is_in_lane};
 pub use classes::{

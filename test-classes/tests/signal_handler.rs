@@ -2,8 +2,13 @@
 
 use std::fs;
 use std::process::Command;
+use std::thread;
+use std::time::Duration;
 
-use test_classes::{Java, classes, jdks, project, timers, wait_until};
+use log_format::rows::counter;
+use test_classes::{
+    Java, Profile, classes, fault_handler, jdks, jdks_by_turns, project, timers, wait_until,
+};
 
 /// A crash that is not the agent's reaches the JVM as before, which writes its report.
 #[test]
@@ -27,6 +32,26 @@ fn a_crash_still_has_its_report() {
         assert_ne!(finished.status, Some(0), "{jdk}");
         let report = fs::read_to_string(&report).expect("a report of the crash");
         assert!(report.contains("SIGSEGV"), "{jdk}: {report}");
+    }
+}
+
+/// Another agent that passes faults on, and installs its handler again wherever it finds another, has no circle.
+#[test]
+fn a_handler_that_comes_again_and_again_changes_nothing() {
+    for jdk in jdks_by_turns() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let (logs, file) = (folder.path().join("logs"), folder.path().join("stop"));
+        let options = format!("include=programs,port=off,logs={},cpu=1ms", logs.display());
+        let other = format!("-agentpath:{}", fault_handler().display());
+        let java = Java::new(jdk).agent(&options).arg(other);
+        let running = java.main(classes(), "programs.Chaos").arg(&file).start();
+        thread::sleep(Duration::from_secs(4));
+        fs::write(&file, "").expect("a file");
+        let finished = running.wait();
+        assert_eq!(finished.status, Some(0), "{jdk}: {}", finished.stderr);
+        assert!(finished.numbers()["done"] > 10, "{jdk}: {}", finished.stdout);
+        let profile = Profile::only_run(&logs);
+        assert!(profile.counter(counter::SAMPLES_UNGUARDED) > 0, "{jdk}: the handler was there");
     }
 }
 

@@ -5,7 +5,7 @@
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use crate::sys::{self, Context, Restored};
+use crate::sys::{self, Context, Info, Restored};
 
 /// What a load that faults returns. If memory has this value, the load is repeated with another one.
 const FAULTED: usize = 0x7470_6661_756c_7465;
@@ -13,12 +13,16 @@ const FAULTED: usize = 0x7470_6661_756c_7465;
 /// Loads that faulted so far.
 static FAULTS: AtomicU64 = AtomicU64::new(0);
 
-/// How many handlers there are: where another replaces the first, the second comes in front of that one. Both pass on
-/// what is not theirs, so the other reaches the first as before, and there is no circle.
+/// How many handlers there are: where another replaces the first, the second can come in front of that one. Both pass on
+/// what is not theirs, so the other reaches the first as before.
 pub const HANDLERS: usize = 2;
 
 /// By handler: those of SIGSEGV and of SIGBUS that it replaced; 0 is the default. Set before it is installed.
 static BEFORE: [[Before; 2]; HANDLERS] = [const { [const { Before::new() }; 2] }; HANDLERS];
+
+/// The JVM's handler. Another that is installed again behind ours takes ours for the one before it, and what we pass on
+/// to it would come back without end: then the JVM gets it.
+static JVM: AtomicUsize = AtomicUsize::new(0);
 
 struct Before {
     handler: AtomicUsize,
@@ -82,6 +86,11 @@ pub fn set_before(number: usize, signal: c_int, handler: usize, flags: usize) {
     before.flags.store(flags, Ordering::Release);
 }
 
+/// Sets the JVM's own handler.
+pub fn set_jvm(handler: usize) {
+    JVM.store(handler, Ordering::Release);
+}
+
 /// The first handler of SIGSEGV and SIGBUS.
 ///
 /// # Safety
@@ -123,15 +132,19 @@ unsafe fn pass_on(number: usize, signal: c_int, info: *mut c_void, context: *mut
     const DEFAULT: usize = 0;
     const IGNORE: usize = 1;
     let Some(before) = Before::of(number, signal) else { return };
-    let handler = before.handler.load(Ordering::Relaxed);
     // SAFETY: the kernel's information of this signal.
-    let how = unsafe { Restored::of_info(info) };
+    let (how, has_come_back) = unsafe { (Restored::of_info(info), Info::mark(info, number)) };
+    let (handler, flags) = if has_come_back {
+        (JVM.load(Ordering::Acquire), sys::SA_SIGINFO)
+    } else {
+        (before.handler.load(Ordering::Relaxed), before.flags.load(Ordering::Acquire))
+    };
     match handler {
         // What faulted faults again, and gets the default; what was sent is sent again.
         DEFAULT => sys::restore_default(signal, how),
         IGNORE if how == Restored::Sent => {}
         IGNORE => sys::restore_default(signal, Restored::Fault),
-        _ if before.flags.load(Ordering::Acquire) & sys::SA_SIGINFO != 0 => {
+        _ if flags & sys::SA_SIGINFO != 0 => {
             // SAFETY: the handler was installed with SA_SIGINFO, so it has these parameters.
             let handler: extern "C" fn(c_int, *mut c_void, *mut c_void) =
                 unsafe { core::mem::transmute(handler) };

@@ -42,6 +42,21 @@ impl Info {
         Self(info)
     }
 
+    /// Marks a signal as seen by the handler with this number, in bytes that the kernel leaves empty; whether it was
+    /// marked before.
+    ///
+    /// # Safety
+    /// As of [`new`](Self::new).
+    pub(crate) unsafe fn mark(info: *mut c_void, number: usize) -> bool {
+        const LAST: usize = 120;
+        const MARK: u64 = 0x7470_7365_656e_0000;
+        // SAFETY: as of `int`.
+        let last = unsafe { info.byte_add(LAST).cast::<u64>().as_mut_unchecked() };
+        let seen = if *last & !0xff == MARK { *last } else { MARK };
+        *last = seen | 1 << (number & 7);
+        *last == seen
+    }
+
     fn int(self, offset: usize) -> c_int {
         // SAFETY: the structure has 128 bytes, and is aligned to eight.
         unsafe { self.0.byte_add(offset).cast::<c_int>().read() }

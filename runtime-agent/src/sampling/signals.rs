@@ -1,6 +1,11 @@
 //! Installs the handlers, once for the life of the process: those of faults, then that of the sampling signal.
 #![allow(unsafe_code)]
 
+use std::ffi::{CStr, OsStr};
+use std::mem::MaybeUninit;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::ptr;
 use std::sync::{Once, OnceLock};
 
 use sampling_handler::load;
@@ -68,9 +73,15 @@ pub(super) fn name(number: libc::c_int) -> &'static str {
     }
 }
 
+const LIBJVM: &str = "libjvm.so";
 const FAULT_SIGNALS: [libc::c_int; 2] = [libc::SIGSEGV, libc::SIGBUS];
 
 fn install_faults() -> Result<(), NoSamples> {
+    // The JVM has one handler for all faults, and others seldom take these two.
+    let handlers = [libc::SIGFPE, libc::SIGILL].into_iter().chain(FAULT_SIGNALS);
+    let mut handlers = handlers.filter_map(|fault| Some(signal::action(fault)?.handler));
+    let is_of_jvm = |handler: &usize| library_of(*handler).is_some_and(|name| name == LIBJVM);
+    load::set_jvm(handlers.find(is_of_jvm).unwrap_or(DEFAULT));
     FAULT_SIGNALS.into_iter().try_for_each(|fault| install_fault(0, fault))
 }
 
@@ -79,13 +90,16 @@ fn install_fault(number: usize, fault: libc::c_int) -> Result<(), NoSamples> {
     replace(fault, load::handler(number), set_before)
 }
 
-/// Where somebody has replaced a handler of faults by one of his own, as async-profiler does, puts another of ours in
-/// front of that one, once.
+/// Where async-profiler has replaced a handler of faults by its own, puts another of ours in front of that one, once.
+/// Others are left in front: what they do if they are asked again is not known.
 pub(super) fn guard_again() {
     static AGAIN: [Once; 2] = [const { Once::new() }; 2];
     for (fault, again) in FAULT_SIGNALS.into_iter().zip(&AGAIN) {
-        let is_others = || signal::action(fault).is_some_and(|now| now.handler > IGNORE);
-        if !load::is_own(fault) && is_others() {
+        let is_known = || {
+            let library = signal::action(fault).and_then(|now| library_of(now.handler));
+            library.is_some_and(|name| name.contains("asyncProfiler"))
+        };
+        if !load::is_own(fault) && is_known() {
             again.call_once(|| {
                 if let Err(error) = install_fault(1, fault) {
                     message!("cpu: {error}");
@@ -93,6 +107,25 @@ pub(super) fn guard_again() {
             });
         }
     }
+}
+
+/// The file of the library that has this address.
+fn library_of(address: usize) -> Option<String> {
+    let mut found = MaybeUninit::<libc::Dl_info>::uninit();
+    // SAFETY: `dladdr` takes any address. If it finds something, it sets all fields, and the name lives as long as the
+    // library, whose handler is installed.
+    let path = unsafe {
+        if libc::dladdr(ptr::with_exposed_provenance(address), found.as_mut_ptr()) == 0 {
+            return None;
+        }
+        let path = found.assume_init().dli_fname;
+        if path.is_null() {
+            return None;
+        }
+        CStr::from_ptr(path)
+    };
+    let path = Path::new(OsStr::from_bytes(path.to_bytes()));
+    Some(path.file_name()?.to_string_lossy().into_owned())
 }
 
 fn install_one_of(candidates: &[libc::c_int]) -> Result<libc::c_int, NoSamples> {

@@ -31,14 +31,23 @@ impl Missing {
     pub(crate) fn texts(&self) -> Vec<String> {
         let Self { throttled_endpoints, throttled_others, lost, .. } = self;
         let text = |is_so: bool, text: &str| is_so.then(|| text.to_owned());
-        let some = |count: usize, text: &str| (count > 0).then(|| format!("{count} {text}"));
+        let some = |count: usize, one: &str, more: &str| match count {
+            0 => None,
+            1 => Some(format!("1 {one}")),
+            count => Some(format!("{count} {more}")),
+        };
         let texts = [
             text(self.endpoint, "the endpoint matches no instrumented method"),
             text(self.was_off, "recording was off for a time"),
             text(self.was_muted, "methods were muted or unmuted"),
-            some(*throttled_endpoints, "methods of the endpoint were throttled"),
+            some(
+                *throttled_endpoints,
+                "method of the endpoint was throttled",
+                "methods of the endpoint were throttled",
+            ),
             some(
                 *throttled_others,
+                "method was throttled: its callers' self time has its time",
                 "methods were throttled: their callers' self time has their time",
             ),
             self.least_call_ns.map(|ns| {

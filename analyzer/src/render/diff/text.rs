@@ -205,7 +205,10 @@ fn is_costed(methods: &[&MethodChange]) -> bool {
 fn of_side(heading: &'static str, side: &Side) -> Vec<(&'static str, String)> {
     let report = &side.report;
     let read = &report.read;
-    let mut lines = vec![(heading, origin(read) + &recorded(read)), ("", hours(read))];
+    // Of the selected time, if there is one.
+    let of_time = side.recorded_ns.map(|ns| format!(", {} recorded", duration(ns)));
+    let first = origin(read) + &of_time.unwrap_or_else(|| recorded(read));
+    let mut lines = vec![(heading, first), ("", hours(read))];
     lines.extend(missing_in_short(report).into_iter().map(|line| ("", format!("missing: {line}"))));
     lines.extend(report.all_notes().map(|note| ("", note.to_owned())));
     lines
