@@ -60,7 +60,9 @@ class Theirs(bench_peers.AsyncSampling1ms):
 
     @staticmethod
     def method(frame):
-        return JAVA.sub("", frame).replace("/", ".") if JAVA.search(frame) else None
+        # Probes count for their callers, as in ours.
+        is_method = JAVA.search(frame) and "$TProfiler" not in frame
+        return JAVA.sub("", frame).replace("/", ".") if is_method else None
 
 
 class Beside(Ours):
@@ -77,7 +79,7 @@ def in_one_process(ours, theirs):
     """How many of their ten we have, and the greatest difference of the ten's shares."""
     all_ours, all_theirs = (max(sum(times.values()), 1) for times in (ours, theirs))
     wanted = first(theirs)
-    differs = max(abs(ours[method] / all_ours - theirs[method] / all_theirs) for method in wanted)
+    differs = max((abs(ours[method] / all_ours - theirs[method] / all_theirs) for method in wanted), default=0)
     return f"{sum(method in first(ours) for method in wanted)}, within {100 * differs:.1f} points"
 
 

@@ -1,4 +1,4 @@
-//! A native agent that installs its handler of SIGSEGV again each tenth of a second if there is another, and passes
+//! A native agent that installs its handler of SIGSEGV again every tenth of a second if there is another, and passes
 //! every fault on to the one it found last.
 #![allow(unsafe_code, missing_docs)]
 
@@ -39,6 +39,8 @@ pub extern "C" fn Agent_OnLoad(
     _options: *const c_char,
     _reserved: *mut c_void,
 ) -> c_int {
+    // The JVM has installed its own by now, the other agent not.
+    install();
     thread::spawn(|| {
         loop {
             thread::sleep(Duration::from_millis(100));

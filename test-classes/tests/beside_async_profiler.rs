@@ -86,6 +86,8 @@ fn a_crash_still_has_its_report() {
         let running = java.main(classes(), "programs.Busy").arg("2").arg(&file).start();
         let pid = running.pid();
         wait_until("threads have timers", || timers(pid) >= 4);
+        // Within a second, the agent has a handler in front of async-profiler's.
+        thread::sleep(Duration::from_secs(2));
         running.signal("SEGV");
         assert_ne!(running.wait().status, Some(0), "{jdk}");
         let report = fs::read_to_string(&report).expect("a report of the crash");

@@ -124,21 +124,40 @@ unsafe fn skip_or_pass_on(number: usize, signal: c_int, info: *mut c_void, conte
     unsafe { pass_on(number, signal, info, context) };
 }
 
-/// Calls the handler that was there before.
+/// Calls the handler that was there before, or the JVM's if that one has given the signal back.
 ///
 /// # Safety
 /// The arguments are those of a signal's handler.
 unsafe fn pass_on(number: usize, signal: c_int, info: *mut c_void, context: *mut c_void) {
+    let Some(before) = Before::of(number, signal) else { return };
+    let call = |has_come_back: bool| {
+        let (handler, flags) = if has_come_back {
+            (JVM.load(Ordering::Acquire), sys::SA_SIGINFO)
+        } else {
+            (before.handler.load(Ordering::Relaxed), before.flags.load(Ordering::Acquire))
+        };
+        // SAFETY: signal, info and context are as they came.
+        unsafe { call(handler, flags, signal, info, context) };
+    };
+    // SAFETY: the kernel's information of this signal.
+    unsafe { Info::marked(info, number, call) };
+}
+
+/// Calls a handler.
+///
+/// # Safety
+/// It was installed with these flags; the others are the arguments of a signal's handler.
+unsafe fn call(
+    handler: usize,
+    flags: usize,
+    signal: c_int,
+    info: *mut c_void,
+    context: *mut c_void,
+) {
     const DEFAULT: usize = 0;
     const IGNORE: usize = 1;
-    let Some(before) = Before::of(number, signal) else { return };
     // SAFETY: the kernel's information of this signal.
-    let (how, has_come_back) = unsafe { (Restored::of_info(info), Info::mark(info, number)) };
-    let (handler, flags) = if has_come_back {
-        (JVM.load(Ordering::Acquire), sys::SA_SIGINFO)
-    } else {
-        (before.handler.load(Ordering::Relaxed), before.flags.load(Ordering::Acquire))
-    };
+    let how = unsafe { Restored::of_info(info) };
     match handler {
         // What faulted faults again, and gets the default; what was sent is sent again.
         DEFAULT => sys::restore_default(signal, how),

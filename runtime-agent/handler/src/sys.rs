@@ -42,19 +42,25 @@ impl Info {
         Self(info)
     }
 
-    /// Marks a signal as seen by the handler with this number, in bytes that the kernel leaves empty; whether it was
-    /// marked before.
+    /// Runs `pass_on`, which is told whether the handler with this number is passing this very signal on already. That
+    /// is marked meanwhile in bytes that no signal uses; kernels before 4.16 do not clear them.
     ///
     /// # Safety
     /// As of [`new`](Self::new).
-    pub(crate) unsafe fn mark(info: *mut c_void, number: usize) -> bool {
+    pub(crate) unsafe fn marked(info: *mut c_void, number: usize, pass_on: impl FnOnce(bool)) {
         const LAST: usize = 120;
         const MARK: u64 = 0x7470_7365_656e_0000;
-        // SAFETY: as of `int`.
-        let last = unsafe { info.byte_add(LAST).cast::<u64>().as_mut_unchecked() };
-        let seen = if *last & !0xff == MARK { *last } else { MARK };
-        *last = seen | 1 << (number & 7);
-        *last == seen
+        // SAFETY: as of `int`; the handlers that are called do not use it.
+        let last = unsafe { info.byte_add(LAST).cast::<u64>() };
+        // SAFETY: as above.
+        let before = unsafe { last.read() };
+        let seen = if before & !0xff == MARK { before } else { MARK };
+        let marked = seen | 1 << (number & 7);
+        // SAFETY: as above.
+        unsafe { last.write(marked) };
+        pass_on(marked == seen);
+        // SAFETY: as above.
+        unsafe { last.write(before) };
     }
 
     fn int(self, offset: usize) -> c_int {

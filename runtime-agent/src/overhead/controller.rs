@@ -165,6 +165,7 @@ impl OverheadController {
 
     /// Recording has ended. What was spent until now counts; nothing is throttled for it.
     pub(crate) fn end(&mut self, parts: &mut Parts<'_>) {
+        self.is_idle = false;
         let Some(began) = self.began.take() else { return };
         let (period, _) = self.measure(began, parts);
         self.overhead.measure(&period);

@@ -376,6 +376,13 @@ impl<'j> Sampler<'j> {
         thread_now::of_virtual(numbers, self.events.paused_waits().is_empty())
     }
 
+    /// Whether samples and looks are so seldom that rounds may be, too.
+    pub(crate) fn is_seldom(&self) -> bool {
+        const CPU: Duration = Duration::from_millis(1);
+        const WALL: Duration = Duration::from_millis(100);
+        self.interval >= CPU && self.wall.is_none_or(|every| every >= WALL)
+    }
+
     /// What a round takes longer while threads are looked at: another time in each.
     pub(crate) fn jitter(&self) -> Duration {
         let ns = if self.off_cpu.is_some() { threads::random() % MOST_JITTER_NS } else { 0 };

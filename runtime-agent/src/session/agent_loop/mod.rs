@@ -43,7 +43,7 @@ use crate::tasks::Tasks;
 
 /// How often the threads' rings are drained.
 const ROUND: Duration = Duration::from_millis(50);
-/// The same in a process that did nearly nothing in the last second.
+/// The same in a process that did nearly nothing in the last period.
 const IDLE_ROUND: Duration = Duration::from_millis(100);
 /// How often to look for something to do while recording is off for long. Commands are carried out at once.
 const LONG_ROUND: Duration = Duration::from_millis(500);
@@ -197,9 +197,12 @@ impl<'j> AgentLoop<'j> {
         if rests && self.recording.is_off_for_long() {
             return LONG_ROUND;
         }
-        let round = if self.cost.is_idle { IDLE_ROUND } else { ROUND };
+        let has_task = self.tasks.running().is_some();
+        let is_idle = self.cost.is_idle && !has_task;
+        let may_rest = is_idle && self.sampler.as_ref().is_none_or(Sampler::is_seldom);
+        let round = if may_rest { IDLE_ROUND } else { ROUND };
         let round = round + self.sampler.as_ref().map_or(Duration::ZERO, Sampler::jitter);
-        if self.tasks.running().is_some() { round / ROUNDS_IN_TASK } else { round }
+        if has_task { round / ROUNDS_IN_TASK } else { round }
     }
 
     fn carry_out(&mut self, request: Request) -> Answer {
