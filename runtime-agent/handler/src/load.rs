@@ -13,15 +13,15 @@ const FAULTED: usize = 0x7470_6661_756c_7465;
 /// Loads that faulted so far.
 static FAULTS: AtomicU64 = AtomicU64::new(0);
 
-/// How many handlers there are: where another replaces the first, the second can come in front of that one. Both pass on
-/// what is not theirs, so the other reaches the first as before.
-pub const HANDLERS: usize = 2;
+/// How many handlers there are. If another library replaces the first, the second can be installed in front of that
+/// library's. Both pass on what is not theirs, so the library reaches the first as before.
+const HANDLERS: usize = 2;
 
 /// By handler: those of SIGSEGV and of SIGBUS that it replaced; 0 is the default. Set before it is installed.
 static BEFORE: [[Before; 2]; HANDLERS] = [const { [const { Before::new() }; 2] }; HANDLERS];
 
-/// The JVM's handler. Another that is installed again behind ours takes ours for the one before it, and what we pass on
-/// to it would come back without end: then the JVM gets it.
+/// The JVM's handler. A library that installs its handler before ours, and later once more, passes faults on to ours,
+/// and ours to its handler, without end. So the JVM gets a fault that comes back.
 static JVM: AtomicUsize = AtomicUsize::new(0);
 
 struct Before {

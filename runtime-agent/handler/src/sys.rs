@@ -42,8 +42,9 @@ impl Info {
         Self(info)
     }
 
-    /// Runs `pass_on`, which is told whether the handler with this number is passing this very signal on already. That
-    /// is marked meanwhile in bytes that no signal uses; kernels before 4.16 do not clear them.
+    /// Calls `pass_on`, and marks the signal meanwhile. If it is marked already by the handler with this number,
+    /// `pass_on` gets `true`. The mark is in bytes that the kernel does not use. Some kernels leave old values there,
+    /// so it is taken away afterwards.
     ///
     /// # Safety
     /// As of [`new`](Self::new).

@@ -90,8 +90,8 @@ fn install_fault(number: usize, fault: libc::c_int) -> Result<(), NoSamples> {
     replace(fault, load::handler(number), set_before)
 }
 
-/// Where async-profiler has replaced a handler of faults by its own, puts another of ours in front of that one, once.
-/// Others are left in front: what they do if they are asked again is not known.
+/// If async-profiler has replaced a handler of faults, installs another of ours in front of its handler, once. The
+/// handlers of other libraries stay in front: what they do about ours is not known.
 pub(super) fn guard_again() {
     static AGAIN: [Once; 2] = [const { Once::new() }; 2];
     for (fault, again) in FAULT_SIGNALS.into_iter().zip(&AGAIN) {

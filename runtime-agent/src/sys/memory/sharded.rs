@@ -187,7 +187,8 @@ impl<V> Sharded<V> {
         self.len() > 0 && self.shard(number).is_some_and(|table| table.values.contains_key(&number))
     }
 
-    /// Calls `visit` with each value. Users of a shard wait while it is visited.
+    /// Calls `visit` with each value, but perhaps not with one that is being inserted. Users of a shard wait while it
+    /// is visited.
     pub(crate) fn for_each(&self, mut visit: impl FnMut(u64, &V)) {
         if self.len() == 0 {
             return;
