@@ -9,9 +9,10 @@ use std::time::Duration;
 
 use log_format::rows::counter;
 use test_classes::{
-    Java, Jdk, Profile, Sampled, async_profiler, classes, jdks, jdks_by_turns, samples, timers,
-    wait_until,
+    Java, Jdk, Profile, Sampled, async_profiler, classes, jdks, jdks_by_turns, samples,
 };
+
+use crate::signal_handler::expect_report_of_crash;
 
 /// A JVM with the agent, and async-profiler behind it, which writes `theirs.txt` into this folder.
 fn java(jdk: &Jdk, folder: &Path) -> Java {
@@ -75,22 +76,12 @@ fn faults_of_compiled_code_reach_the_jvm() {
     }
 }
 
+/// Within a second, the agent has a handler in front of async-profiler's.
 #[test]
 fn a_crash_still_has_its_report() {
     for jdk in jdks_by_turns() {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let (file, report) = (folder.path().join("stop"), folder.path().join("hs_err.log"));
-        let java = java(jdk, folder.path())
-            .arg("-XX:-CreateCoredumpOnCrash")
-            .arg(format!("-XX:ErrorFile={}", report.display()));
-        let running = java.main(classes(), "programs.Busy").arg("2").arg(&file).start();
-        let pid = running.pid();
-        wait_until("threads have timers", || timers(pid) >= 4);
-        // Within a second, the agent has a handler in front of async-profiler's.
-        thread::sleep(Duration::from_secs(2));
-        running.signal("SEGV");
-        assert_ne!(running.wait().status, Some(0), "{jdk}");
-        let report = fs::read_to_string(&report).expect("a report of the crash");
-        assert!(report.contains("SIGSEGV"), "{jdk}: {report}");
+        let java = java(jdk, folder.path());
+        expect_report_of_crash(jdk, java, folder.path(), Duration::from_secs(2));
     }
 }

@@ -1,37 +1,40 @@
 //! The signal handler leaves crashes to the JVM, and its code calls nothing that may not run in a handler.
 
 use std::fs;
+use std::path::Path;
 use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
 use log_format::rows::counter;
 use test_classes::{
-    Java, Profile, classes, fault_handler, jdks, jdks_by_turns, project, timers, wait_until,
+    Java, Jdk, Profile, classes, fault_handler, jdks, jdks_by_turns, project, timers, wait_until,
 };
+
+/// Runs a program, and has it crash once the agent samples it, `after` some time. The JVM's report of it must be there.
+pub(crate) fn expect_report_of_crash(jdk: &Jdk, java: Java, folder: &Path, after: Duration) {
+    let (file, report) = (folder.join("stop"), folder.join("hs_err.log"));
+    let java =
+        java.arg("-XX:-CreateCoredumpOnCrash").arg(format!("-XX:ErrorFile={}", report.display()));
+    let running = java.main(classes(), "programs.Busy").arg("2").arg(&file).start();
+    let pid = running.pid();
+    wait_until("threads have timers", || timers(pid) >= 4);
+    thread::sleep(after);
+    running.signal("SEGV");
+    assert_ne!(running.wait().status, Some(0), "{jdk}");
+    let report = fs::read_to_string(&report).expect("a report of the crash");
+    assert!(report.contains("SIGSEGV"), "{jdk}: {report}");
+}
 
 /// A crash that is not the agent's reaches the JVM as before, which writes its report.
 #[test]
 fn a_crash_still_has_its_report() {
     for jdk in jdks() {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let (file, report) = (folder.path().join("stop"), folder.path().join("hs_err.log"));
-        let options = format!(
-            "include=programs,port=off,logs={},cpu=1ms",
-            folder.path().join("logs").display()
-        );
-        let java = Java::new(jdk)
-            .arg("-XX:-CreateCoredumpOnCrash")
-            .arg(format!("-XX:ErrorFile={}", report.display()))
-            .agent(&options);
-        let running = java.main(classes(), "programs.Busy").arg("2").arg(&file).start();
-        let pid = running.pid();
-        wait_until("threads have timers", || timers(pid) >= 4);
-        running.signal("SEGV");
-        let finished = running.wait();
-        assert_ne!(finished.status, Some(0), "{jdk}");
-        let report = fs::read_to_string(&report).expect("a report of the crash");
-        assert!(report.contains("SIGSEGV"), "{jdk}: {report}");
+        let logs = folder.path().join("logs");
+        let options = format!("include=programs,port=off,logs={},cpu=1ms", logs.display());
+        let java = Java::new(jdk).agent(&options);
+        expect_report_of_crash(jdk, java, folder.path(), Duration::ZERO);
     }
 }
 
